@@ -94,7 +94,7 @@ def test_messages_without_timestamps_have_the_time_of_the_file(golden: GoldenFac
 
 
 def test_deleted_by_log_start(golden: GoldenFactory) -> None:
-    """Kafka moved this log's start to 777 and deleted the segments below it, so this rule deletes no further segment."""
+    """Kafka moved this log's start to 777 and deleted the segments below it, so this rule deletes no other."""
     sources = read_setting_sources(LOCAL, [golden(SCENARIOS)], overrides={"retention.ms": "-1"})[golden(SCENARIOS)]
     part = survey(golden(SCENARIOS), sources)["trimmed-0"]
     assert part.state is not None

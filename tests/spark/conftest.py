@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: local, or where ``test_clusters`` says."""
+"""The Spark session of all tests that need one: local, or on the master that ``test_clusters`` names."""
 
 from __future__ import annotations
 

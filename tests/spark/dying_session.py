@@ -1,4 +1,4 @@
-"""One run of a query from ``dying`` into files: argument 1 is the log directory, 2 the checkpoint, 3 the sink."""
+"""A run of a query from ``dying`` into files. The arguments are the log directory, the checkpoint and the sink."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""The data source under the name ``dying``: it dies once, at the point that the environment names.
+"""The data source ``dying``, which dies once at the point that the environment names.
 
-``DYING_AT``: ``planned`` (the driver, when the end of a batch is written down and its tasks are planned), ``reading``
-(a worker, in the middle of a task), ``read`` (the driver, when a task has given all its records). It dies in the batch
-that has offset ``DYING_OFFSET`` of a partition, and leaves ``DYING_MARK``. The driver is the process group
-``DYING_GROUP``.
+``DYING_AT`` is one of these points:
+
+- ``planned``: the driver dies after it has recorded the end of a batch and planned its tasks.
+- ``reading``: a worker dies in the middle of a task.
+- ``read``: the driver dies after a task has returned all its records.
+
+It dies in the batch with offset ``DYING_OFFSET`` of a partition, and creates the file ``DYING_MARK``. ``DYING_GROUP``
+is the driver's process group.
 """
 
 from __future__ import annotations
@@ -73,5 +77,5 @@ def _die(point: str, *, driver: bool) -> None:
     mark.touch()
     if driver:
         os.killpg(int(os.environ["DYING_GROUP"]), signal.SIGKILL)
-        signal.pause()  # until Spark ends its workers: the batch gets no answer
+        signal.pause()  # until Spark ends its workers, so that the batch never completes
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A read as Spark's workers do it, in this process: options to splits, each split pickled, then its rows."""
+"""A read in this process as Spark's workers do it: options become splits, splits are pickled, then give rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.spark.read.split import LogSplit
 
 
 def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:
-    """Options as Spark hands them over; a topic is subscribed to unless something else is given."""
+    """Return options as Spark passes them. They subscribe to topic ``t`` unless a subscription is given."""
     options = {"logDirs": str(log_dir)} | {name.replace("__", "."): str(value) for name, value in given.items()}
     if not options.keys() & {"assign", "subscribe", "subscribePattern"}:
         options["subscribe"] = "t"

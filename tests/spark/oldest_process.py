@@ -1,6 +1,6 @@
-"""A process with PySpark 4.0.0, asked line by line: the one release that Spark's own Kafka source is fetched for.
+"""A process with PySpark 4.0.0, the only release for which Spark's own Kafka source is fetched.
 
-Its programs are modules under tests/ whose ``main`` is ``oldest_session.answer``.
+A test asks it line by line. Its programs are modules below tests/ whose ``main`` is ``oldest_session.answer``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PATIENCE_S = 200
 
 
 class SparkError(Exception):
-    """A piece of work failed; the message is all that Spark has to say of it."""
+    """A piece of work failed. The message is everything that Spark reports about it."""
 
 
 class OldestSpark:
-    """The handle of one process; leaving the context ends it."""
+    """The handle of a process. Leaving the context ends the process."""
 
     def __init__(self, program: str, directory: Path) -> None:
-        """``program``: the module. ``directory``: for what Spark leaves."""
+        """Start the module ``program``. ``directory`` takes Spark's own files."""
         assert INTERPRETER.exists(), "`make spark40` makes its environment"
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
         paths = [str(TESTS), environment.get("PYTHONPATH", "")]
@@ -62,7 +62,7 @@ class OldestSpark:
             self._errors.close()
 
     def ask(self, work: str, **arguments: Any) -> Any:
-        """What the piece of work returns, as JSON has it; SparkError where it fails."""
+        """Return the result of a piece of work, decoded from JSON. Raise SparkError if it fails."""
         assert self._process.stdin is not None
         print(json.dumps([work, arguments]), file=self._process.stdin, flush=True)
         line = self._answers.readline()

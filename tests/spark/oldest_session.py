@@ -1,7 +1,7 @@
-"""The other side of ``oldest_process``: a session of PySpark 4.0.0 with Spark's own Kafka source, and its answers.
+"""The other side of ``oldest_process``: a session of PySpark 4.0.0 with Spark's own Kafka source, and its replies.
 
-A line on stdin is a JSON array: the name of a piece of work, a method of the program's class, and its arguments by
-name. The answer is a line of JSON: ``["done", result]`` or ``["failed", words]``.
+A line on stdin is a JSON array: the name of a method of the program's class, and its arguments by name. The reply is a
+line of JSON: ``["done", result]`` or ``["failed", words]``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def new_session(directory: Path) -> SparkSession:
         "spark.local.dir": str(directory / "local"),
         "spark.sql.session.timeZone": "UTC",
         "spark.pyspark.python": sys.executable,
-        # The JVM's life is short.
+        # The JVM lives only briefly, so it must start quickly.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # of the workers that plan
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers that plan
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -39,7 +39,7 @@ def new_session(directory: Path) -> SparkSession:
 
 
 def answer(program: Callable[[SparkSession], Any]) -> None:
-    """Serve until stdin ends. The first argument is a directory for what Spark leaves, the second where to answer."""
+    """Serve until stdin ends. Argument 1 is a directory for Spark's own files, 2 the descriptor for replies."""
     directory, descriptor = sys.argv[1:]
     spark = new_session(Path(directory))
     worker = program(spark)
@@ -56,7 +56,7 @@ def answer(program: Callable[[SparkSession], Any]) -> None:
 
 
 def _words(error: Exception) -> Iterator[str]:
-    """What Python says, then Java's exception and each of its causes; without Java's stacks."""
+    """Yield Python's error, then Java's exception and each of its causes, without Java's stack traces."""
     yield from (line for line in f"{type(error).__name__}: {error}".splitlines() if not line.startswith("\tat "))
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:

@@ -1,7 +1,7 @@
-"""Run by an interpreter that has PySpark: sessions that nobody prepared, without an import of tidelog.
+"""A program for an interpreter with PySpark: plain sessions, without preparation or an import of tidelog.
 
-Argument 1 is a log directory with the topic flights. Argument 2 is an interpreter that lacks tidelog in the executors'
-workers until there is a file of its name with ``.whole`` behind it. Prints one JSON object on the last line.
+Argument 1 is a log directory with the topic flights. Argument 2 is an interpreter whose workers lack tidelog until a
+file with its name and ``.whole`` exists. The last line of output is a JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
         result["lacking"] = str(error)
     spark.stop()
     Path(interpreter + ".whole").touch()
-    spark = plain_session()  # its workers are new ones
+    spark = plain_session()  # its workers are new
     table = spark.read.format("tidelog").option("logDirs", log_dir).option("subscribe", "flights").load()
     result["count"] = table.count()
     result["filtered"] = table.where("partition = 1 and offset < 10").count()

@@ -1,8 +1,8 @@
-"""Spark's part of a stream, in this process: what ``MicroBatchExecution`` asks of a Python reader, in its order.
+"""Spark's part of a stream in this process: the calls of ``MicroBatchExecution`` to a Python reader, in its order.
 
-The offset log and the commit log outlive a run, as a checkpoint does; ``die_at`` ends a run where a driver may die.
-Each task's pieces are pickled, as on their way to an executor. Both protocols: PySpark's from 4.2 on (``told``), and
-the one before, in which a reader is not told where a batch begins.
+The offset log and the commit log outlive a run, as a checkpoint does. ``die_at`` ends a run where a driver may die.
+Each task's pieces are pickled, as on their way to an executor. There are two protocols: that of PySpark 4.2 and later
+(``told``), and the earlier protocol, in which a reader does not receive the start of a batch.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tidelog.spark.stream.stream_reader import LogStreamReader
 
 
 class DriverDiedError(Exception):
-    """The end of a run before its batch was committed."""
+    """A run ended before its batch was committed."""
 
 
 @dataclass
 class Checkpoint:
-    """``ends`` by batch, as JSON; ``committed``: how many batches are done."""
+    """The state that outlives a run: ``ends`` by batch as JSON, and the number of ``committed`` batches."""
 
     ends: list[str] = field(default_factory=list)
     committed: int = 0
     rows: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)
-    """What a sink that knows its batches has: topic, partition, offset; a batch written again replaces itself."""
+    """The content of a sink that knows its batches: topic, partition, offset. A repeated batch replaces itself."""
 
     def start(self, batch: int) -> str | None:
         return self.ends[batch - 1] if batch else None
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 class Run:
-    """One run of a query; a new one on the same checkpoint is a restart."""
+    """A run of a query. A new run on the same checkpoint is a restart."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Run:
             self._read(checkpoint.committed, None)
 
     def trigger(self, die_at: str | None = None) -> bool:
-        """One turn; False where there was nothing new. ``die_at``: ``planned`` or ``read``."""
+        """Run a trigger. Return False if there was nothing new. ``die_at`` is ``planned`` or ``read``."""
         batch = len(self.checkpoint.ends)
         end = json.dumps(self._end(batch))
         if end == self.checkpoint.start(batch):
@@ -88,7 +88,7 @@ class Run:
         return True
 
     def all_available(self, most: int = 100) -> None:
-        """Turns until there is nothing new."""
+        """Run triggers until there is nothing new."""
         for _ in range(most):
             if not self.trigger():
                 return

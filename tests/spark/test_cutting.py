@@ -1,4 +1,4 @@
-"""However a read is cut, its tasks give every record once, in order, within the bounds that were asked for."""
+"""Tasks return every record once, sorted by offset and within the bounds, whatever their sizes are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = {"t-0": 300, "t-1": 75, "t-2": 400, "t-3": 64}
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Plain; with the holes of compaction and transactions; without indexes; compressed."""
+    """Write plain logs, logs with gaps of compaction and transactions, logs without indexes, compressed logs."""
     path = tmp_path_factory.mktemp("cut")
     for base in (0, 100, 200):
         write_segment(path / "t-0", base, [plain(base + 10 * number) for number in range(10)])

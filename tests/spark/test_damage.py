@@ -1,4 +1,4 @@
-"""``onCorrupt``: damage ends a read, or is left out, or is left out and told of, once, however the read is cut."""
+"""``onCorrupt``: damage fails a read, is skipped, or is skipped and reported once, whatever the tasks' sizes are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = len(plain(0))
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0``: three segments of ten batches of ten records: 0, 100, 200 up to 300."""
+    """Write ``t-0``: three segments (0, 100, 200) of ten batches of ten records."""
     for base in (0, 100, 200):
         write_segment(tmp_path / "t-0", base, [plain(base + 10 * number) for number in range(10)])
     mark_clean(tmp_path)
@@ -55,7 +55,7 @@ def break_length(root: Path, batch: int, base: int = 100) -> None:
 
 
 def break_record(root: Path, batch: int, base: int = 100) -> None:
-    """A record's length is wrong, and the CRC covers it: only decoding finds out."""
+    """Make a record's length wrong under a valid CRC, so that only decoding detects it."""
     content = bytearray(plain(base + 10 * batch))
     content[61] ^= 0x02
     content[17:21] = crc32c(bytes(content[21:])).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""``subscribePattern`` in Java's syntax, on topic names."""
+"""``subscribePattern`` on topic names, in Java's syntax."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PATTERNS = (
     r"(?x) a . b",
     r".*\Z",
 )
-"""Held against Java's own matcher in test_source.py."""
+"""Patterns that test_source.py also compares with Java's own matcher."""
 
 
 def test_what_topics_a_pattern_takes() -> None:

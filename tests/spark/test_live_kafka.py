@@ -1,7 +1,7 @@
-"""A read of a live Kafka's directory keeps to what it was planned with, whatever the broker does before its tasks run.
+"""A read of a live Kafka's directory keeps to its plan, whatever the broker does before the tasks run.
 
-Each test plans, lets the broker do one thing and waits until its files show it, then runs the tasks: as Spark's workers
-do it, in this process. A deletion is data loss by the rules of Spark's Kafka source; a roll and compaction are not.
+Each test plans, lets the broker make one change, waits until the files show it, and runs the tasks in this process as
+Spark's workers do. A deletion is data loss by the rules of Spark's Kafka source. A roll and compaction are not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def write(scene: Scene, topic: str, numbers: range) -> None:
-    """A record a number, in batches that fit into a segment; its key is one of ten."""
+    """Write a record for each number, in batches that fit into a segment. Its key is one of ten."""
     scene.send(topic, [(b"%06d" % number + b"v" * 50, b"%d" % (number % 10)) for number in numbers], batch=20)
 
 
@@ -44,7 +44,7 @@ def logs(scene: Scene, topic: str) -> list[Path]:
 
 
 def offsets_of(values: list[dict[str, object]]) -> list[int]:
-    """Checked: each record is the one that was written at its offset."""
+    """Check that each record was written at its offset, and return the offsets."""
     for row in values:
         value = row["value"]
         assert isinstance(value, bytes)
@@ -67,7 +67,7 @@ def test_rolled_meanwhile(scene: Scene) -> None:
 
 
 def test_compacted_meanwhile(scene: Scene) -> None:
-    """What the cleaner leaves is read, each record once; what it took away is no loss."""
+    """The records that the cleaner keeps are read once each, and the removed records are no data loss."""
     scene.create("compacted", 1, COMPACTED | {"min.cleanable.dirty.ratio": "1.0"})
     write(scene, "compacted", range(RECORDS))
     scene.settle()

@@ -1,4 +1,4 @@
-"""Every manifest entry of the reference directories, read through real Spark."""
+"""Every manifest entry of the golden directories, read through real Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_entry(spark: SparkSession, golden: GoldenFactory, set_name: str, 
 def entries(
     spark: SparkSession, log_dir: Path, partitions: list[str], isolation: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All of them by one query. A manifest's ``high`` is what a consumer could read up to."""
+    """Yield all entries from one query. A manifest's ``high`` is the end of a consumer's read."""
     assigned: dict[str, list[int]] = {}
     for partition in partitions:
         topic, _, number = partition.rpartition("-")

@@ -1,6 +1,7 @@
-"""Tests of real Spark once more, on the oldest PySpark that is supported, in its own environment.
+"""Tests of real Spark repeated on the oldest supported PySpark, in its own environment.
 
-``make test`` runs there what depends on the release: sources, sinks and streams, errors, filters; ``make soak`` all.
+``make test`` runs the tests that depend on the release: sources, sinks, streams, errors, filters. ``make soak`` runs
+all of them.
 """
 
 from __future__ import annotations

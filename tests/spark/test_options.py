@@ -1,4 +1,4 @@
-"""Options: what each means, what it refuses and how, and what happens to those that are not ours."""
+"""Options: their meaning, their errors, and the treatment of options that are not tidelog's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that were not built by ``tidelog.spark.session()``."""
+"""Sessions that were built without ``tidelog.spark.session()``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("plain_session.py")
 
 @pytest.fixture
 def lacking(tmp_path: Path) -> Path:
-    """An interpreter whose executors' workers find every library but tidelog, until it is made whole."""
+    """Make an interpreter whose executors' workers find every library except tidelog until a marker file exists."""
     libraries = tmp_path / "libraries"
     libraries.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():

@@ -1,4 +1,4 @@
-"""From options to offsets: which partitions, where each begins and ends, what counts as lost."""
+"""The plan of a read: partitions, start and end offsets, and data loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidelog.model import (
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0`` holds offsets 100 to 300 in two segments, its log start is 105; a record's time is BASE_TIME + offset."""
+    """Write ``t-0``: offsets 100 to 300 in two segments, log start 105. A record's time is BASE_TIME + offset."""
     for base in (100, 200):
         write_segment(tmp_path / "t-0", base, [plain(base + 10 * number) for number in range(10)])
     write_checkpoint(tmp_path, "log-start-offset-checkpoint", {"t-0": 105})

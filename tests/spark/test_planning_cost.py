@@ -1,4 +1,4 @@
-"""What planning costs: a little of each log, whatever its size, and a second or two for thousands of partitions."""
+"""The cost of planning: a few bytes of each log of any size, and a few seconds for thousands of partitions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spark.in_process import reader_of, splits_of
 
 PARTITIONS = 5000
 MOST_CPU_SECONDS = 60
-"""A tenth of it is what it takes on an idle machine."""
+"""The limit of CPU time: ten times the need of an idle machine."""
 
 
 def bytes_read() -> int:
-    """By this process so far, from whatever file."""
+    """Return the bytes that this process has read so far from any file."""
     first = Path("/proc/self/io").read_text().splitlines()[0]
     return int(first.removeprefix("rchar:"))
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """``t-0`` is skewed: 8 MB in four segments; ``t-1`` to ``t-4`` have 200 kB each. A record a millisecond."""
+    """Write 8 MB in four segments to ``t-0``, 200 kB each to ``t-1`` to ``t-4``. There is a record a millisecond."""
     for base in range(0, 4000, 1000):
         batches = [plain(base + 10 * number, size=2000) for number in range(100)]
         write_segment(tmp_path / "t-0", base, batches, interval_bytes=4096)
@@ -49,7 +49,7 @@ def large(tmp_path: Path) -> Path:
 )
 def test_planning_reads_a_little_of_each_log(large: Path, given: dict[str, object]) -> None:
     size = sum(path.stat().st_size for path in large.glob("*/*.log"))
-    assert splits_of(reader_of(large, **given))  # what is read once, such as modules, has been read
+    assert splits_of(reader_of(large, **given))  # a first run reads modules and other things that are read only once
     before = bytes_read()
     splits_of(reader_of(large, **given))
     assert bytes_read() - before < size // 5

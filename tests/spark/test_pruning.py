@@ -1,4 +1,4 @@
-"""Filters narrow what is read, by partition, segment and batch, and never what a query finds."""
+"""Filters narrow a read by partition, segment and batch, and never change a query's result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidelog.spark.read.reader import PushdownLogReader
 
 @dataclass(frozen=True)
 class Filter:
-    """In the shape of PySpark's filters, which the oldest release does not have."""
+    """A filter with the shape of PySpark's, which the oldest release lacks."""
 
     attribute: tuple[str, ...]
     value: Any
@@ -71,7 +71,7 @@ def narrowed(*filters: object) -> Pruning:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``t-0`` and ``t-1``: three segments of ten batches of ten records, a record's time its offset in ms past BASE."""
+    """Write ``t-0`` and ``t-1``: three segments of ten batches of ten records. Times are BASE plus the offset in ms."""
     path = tmp_path_factory.mktemp("pruned")
     for name in ("t-0", "t-1"):
         for base in (0, 100, 200):
@@ -126,7 +126,7 @@ def test_timestamps_are_rounded_down_and_need_a_zone() -> None:
 
 
 def planned(root: Path, *filters: object, **given: object) -> tuple[int, int, list[tuple[int, int]]]:
-    """Bytes and segments that the tasks of a pruned read go over, and its (partition, offset) pairs."""
+    """Return the bytes and number of segments that a pruned read's tasks cover, and its (partition, offset) pairs."""
     reader = reader_of(root, pruning=narrowed(*filters), splitBytes=1, **given)
     splits = splits_of(reader)
     pieces = [piece for split in splits for piece in split.pieces]

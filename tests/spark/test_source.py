@@ -1,4 +1,4 @@
-"""``format("tidelog")`` in real Spark: the table that users see, and what they are told when something is wrong."""
+"""``format("tidelog")`` in real Spark: the table that users see, and the errors that they get."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(spark: SparkSession) -> Load:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0`` and ``t-1``: three segments of ten batches of ten records, a record's time its offset in ms past BASE."""
+    """Write ``t-0`` and ``t-1``: three segments of ten batches of ten records. Times are BASE plus the offset in ms."""
     for name in ("t-0", "t-1"):
         for base in (0, 100, 200):
             write_segment(tmp_path / name, base, [plain(base + 10 * number) for number in range(10)])
@@ -151,7 +151,7 @@ def test_filters_find_the_same_with_and_without_pushdown(spark: SparkSession, lo
         return load(root, splitBytes=3000).where(text)
 
     def answers() -> list[Any]:
-        """All by one query: which filter found which record."""
+        """Run all filters in one query, which marks each record with the filter's number."""
         parts = [frame(text).selectExpr(f"{number} n", "partition", "offset") for number, text in enumerate(FILTERS)]
         return sorted(reduce(lambda left, right: left.union(right), parts).collect())
 

@@ -1,4 +1,4 @@
-"""docs/spark-audits.md cannot lie: its tables are the code's, and its queries run, on what real brokers left."""
+"""docs/spark-audits.md is correct: its tables equal the code's, and its queries run on real brokers' directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
-"""So many queries over so few rows: compiling them would take most of the time."""
+"""Settings without compilation, which would take most of the time of many queries over few rows."""
 
 
 def test_every_table_has_its_columns() -> None:
@@ -40,7 +40,7 @@ def test_every_table_has_its_columns() -> None:
 
 @pytest.mark.spark
 def test_the_queries_run(spark: SparkSession, golden: GoldenFactory, golden_copy: GoldenFactory) -> None:
-    """On two brokers' directories; of one a copy with a broken batch lies beside them."""
+    """The queries run on the directories of two brokers, one of them with a broken batch."""
     copied = golden_copy(SCENARIOS)
     broken = copied / "zstd-0" / f"{0:020d}.log"
     content = bytearray(broken.read_bytes())
@@ -51,7 +51,7 @@ def test_the_queries_run(spark: SparkSession, golden: GoldenFactory, golden_copy
     exec(compile(views.replace("/var/lib/kafka", log_dirs), "docs", "exec"), {})
     assert spark.table("transactions").count() == 1
     for mode in TABLES:
-        # The same rows without Spark's workers, whose start would take most of this test's time.
+        # These are the same rows without Spark's workers, whose start would take most of this test's time.
         reader = reader_of(log_dirs, subscribePattern=".*", onCorrupt="report", mode=mode)
         batches = [batch for split in splits_of(reader) for batch in reader.read(split)]
         frame = spark.createDataFrame(pa.Table.from_batches(batches, reader.options.arrow_schema))

@@ -1,4 +1,4 @@
-"""docs/spark.md cannot lie: its tables are the code's, and its examples run."""
+"""docs/spark.md is correct: its tables equal the code's, and its examples run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def section(title: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of every table line that begins with code."""
+    """Return the cells of every table line that begins with code."""
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"]
 
 

@@ -1,4 +1,4 @@
-"""The tables that are made a partition at a time, against what Kafka says of the same directories."""
+"""Tables that are read one partition at a time, compared with Kafka's tools on the same directories."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def milliseconds(row: dict[str, Any], column: str) -> int | None:
 
 
 def everything(log_dir: Path, mode: str, **given: object) -> list[dict[str, Any]]:
-    """Of all topics, the internal ones as well."""
+    """Read the rows of all topics, including internal ones."""
     topics = {path.name.rpartition("-")[0] for path in log_dir.iterdir() if re.search(r"-\d+$", path.name)}
     return rows(log_dir, subscribe=",".join(sorted(topics)), mode=mode, **given)
 
 
 def dumped(directory: Path) -> Iterator[tuple[str, int, str, list[str]]]:
-    """Of what kafka-dump-log printed: partition, base offset, kind of file, lines."""
+    """Yield partition, base offset, kind of file and lines for each file in kafka-dump-log's output."""
     for text in sorted(directory.glob("*.txt")):
         for section in text.read_text().split("Dumping ")[1:]:
             lines = section.splitlines()
@@ -132,7 +132,7 @@ def test_producers_are_those_of_kafkas_last_snapshot(golden: GoldenFactory, set_
         assert {name: sorted(found) for name, found in known.items()} == {
             name: sorted(found) for name, found in expected.items()
         }
-    else:  # when it loaded the flights of 2001, Kafka took most of their producers for expired
+    else:  # Kafka took most producers of the flights of 2001 for expired when it loaded them
         assert all(set(known[partition]) >= set(found) for partition, found in expected.items())
     assert any(expected.values())
 
@@ -207,7 +207,7 @@ def test_columns(golden: GoldenFactory, mode: Mode) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A killed directory: ``t-0`` with an open transaction behind an aborted one, ``u-0`` with plain records."""
+    """Write an unclean directory: ``t-0`` with an open transaction after an aborted one, ``u-0`` with plain records."""
     write_segment(tmp_path / "t-0", 0, [data(0, 5), marker(5, committed=False), plain(6, 4)])
     write_segment(tmp_path / "t-0", 10, [data(10, 5, producer_id=8), plain(15, 5)])
     write_segment(tmp_path / "u-0", 0, [plain(0), plain(10), plain(20)])
@@ -225,7 +225,7 @@ def tables(root: Path, **given: object) -> dict[str, list[dict[str, Any]]]:
 
 @contextmanager
 def held(root: Path) -> Iterator[None]:
-    """By another process: a process does not see its own lock."""
+    """Lock the directory from another process, because a process does not see its own lock."""
     script = (
         "import fcntl, sys\n"
         "file = open(sys.argv[1], 'w')\n"
@@ -287,7 +287,9 @@ def damaged_batch(root: Path) -> Path:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    write_checkpoint(root, "recovery-point-offset-checkpoint", {"t-0": 10, "u-0": 0})  # else recovery would cut it
+    write_checkpoint(
+        root, "recovery-point-offset-checkpoint", {"t-0": 10, "u-0": 0}
+    )  # otherwise recovery would truncate it
     return path
 
 
@@ -327,7 +329,7 @@ def test_damage_among_the_groups(golden_copy: GoldenFactory) -> None:
     (told,) = [row for row in found if row["corrupt"] is not None]
     assert told["topic"] == "__consumer_offsets"
     assert str(path) in told["corrupt"]
-    assert 0 < len(found) - 1 <= 7  # what was read before the damage counts
+    assert 0 < len(found) - 1 <= 7  # records before the damage count
 
 
 def test_keys_that_no_version_knows_are_counted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A stream over directories that grow, roll, shrink, come and go, through runs that die: each record in one batch."""
+"""A stream over directories that grow, roll, shrink and vanish, through runs that die: each record is in one batch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.parametrize("told", [True, False], ids=["told", "untold
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0`` holds offsets 0 to 100 in one segment."""
+    """Write ``t-0`` with offsets 0 to 100 in one segment."""
     write_segment(tmp_path / "t-0", 0, [plain(10 * number) for number in range(10)])
     mark_clean(tmp_path)
     return tmp_path
 
 
 def grow(root: Path, partition: str, base: int, count: int = 10) -> None:
-    """A further segment of batches of ten records."""
+    """Write a further segment with batches of ten records."""
     write_segment(root / partition, base, [plain(base + 10 * number) for number in range(count // 10)])
 
 
@@ -157,7 +157,7 @@ def test_a_batch_waits_for_enough_offsets(root: Path, told: bool) -> None:
 
 def test_available_now_reads_what_there_was(root: Path, told: bool) -> None:
     if not told:
-        return  # PySpark before 4.2 makes one batch of it, of its own accord
+        return  # PySpark before 4.2 makes one batch of it
     checkpoint = Checkpoint()
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40, "minOffsetsPerTrigger": 40}
     run = Run(checkpoint, root, available_now=True, **given)
@@ -319,10 +319,10 @@ def test_a_live_directory_is_read_to_its_high_watermark(
         run.all_available()
         assert offsets(checkpoint) == list(range(60))
         assert sum("4711" in remark for remark in run.remarks) >= 1
-    run.all_available()  # nobody holds it any more
+    run.all_available()  # the lock is gone
     assert offsets(checkpoint) == list(range(100))
     monkeypatch.setattr(LocalFileSystem, "lock_holder", lambda self, path: 4712)
-    # Held again, with a high watermark below what was read: nothing is lost, and nothing is read twice.
+    # The lock is back, with a high watermark below the last read. Nothing is lost, and nothing is read twice.
     assert not run.trigger()
     grow(root, "t-0", 100)
     write_checkpoint(root, "replication-offset-checkpoint", {"t-0": 105})

@@ -1,4 +1,4 @@
-"""Streams whose worker or driver is killed: what the sink has in the end, it has once."""
+"""Streams whose worker or driver is killed: in the end the sink has each record once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def sunk(sink: Path) -> Iterator[tuple[int, int]]:
-    """What Spark's file sink says is in it: files of a batch that was not committed are not in its log."""
+    """Yield the rows that count for Spark's file sink. Its log omits files of uncommitted batches."""
     for log in sorted((sink / "_spark_metadata").glob("[0-9]*")):
         for line in log.read_text().splitlines()[1:]:
             path = Path(json.loads(line)["path"].removeprefix("file://"))

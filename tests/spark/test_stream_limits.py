@@ -1,4 +1,4 @@
-"""The pure parts of the stream source: offsets as JSON, limits of a batch, what counts as lost, options."""
+"""The pure parts of the stream source: offsets as JSON, limits of a batch, data loss, options."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_limit_is_shared_out_by_what_waits() -> None:
     start = {A0: 0, A1: 0, B0: 0}
     # 200 × 1000/1110 = 180.2, 200 × 100/1110 = 18.02, 200 × 10/1110 = 1.8
     assert shared_out(200, start, latest) == {A0: 180, A1: 18, B0: 1}
-    # A share below one is rounded up, so that nobody starves; then the sum is above the limit.
+    # A share below one is rounded up, so that no partition starves. The sum then exceeds the limit.
     assert shared_out(1, start, latest) == {A0: 1, A1: 1, B0: 1}
     assert shared_out(2000, start, latest) == latest
 
@@ -81,7 +81,7 @@ def test_a_limited_batch_goes_on_and_never_too_far(most: int, logs: dict[TopicPa
 def test_a_batch_waits_for_enough_but_not_for_ever() -> None:
     pacing = Pacing(TriggerLimits(min_offsets=100, max_delay_ms=1000))
     start = {A0: 0}
-    assert not pacing.waits(start, {A0: 1}, 5000)  # the first one of a run
+    assert not pacing.waits(start, {A0: 1}, 5000)  # the first batch of a run
     assert pacing.waits(start, {A0: 99}, 5999)
     assert not pacing.waits(start, {A0: 1}, 6000)
     assert not pacing.waits(start, {A0: 100}, 6001)

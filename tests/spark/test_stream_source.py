@@ -32,7 +32,7 @@ def stream(spark: SparkSession) -> Stream:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """``t-0`` holds offsets 0 to 100, ``t-1`` 0 to 50."""
+    """Write ``t-0`` with offsets 0 to 100 and ``t-1`` with 0 to 50."""
     write_segment(tmp_path / "logs" / "t-0", 0, [plain(10 * number) for number in range(10)])
     write_segment(tmp_path / "logs" / "t-1", 0, [plain(10 * number) for number in range(5)])
     mark_clean(tmp_path / "logs")
@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 def run(
     frame: DataFrame, checkpoint: Path, *, available_now: bool
 ) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
-    """Partition and offset of every row of one run that reads what there is; its progress, of batches with rows."""
+    """Run the query over all available data. Return (partition, offset) of the rows, and progress of batches with rows."""
     rows: list[tuple[int, int]] = []
 
     def take(batch: DataFrame, number: int) -> None:
@@ -79,7 +79,7 @@ def test_limits_lag_and_a_restart_that_reads_what_came_since(stream: Stream, roo
 
 
 def _plain(progress: Any) -> dict[str, Any]:
-    """Spark 4 hands out objects, or dictionaries, as the version has it."""
+    """Convert progress to a dictionary. Spark 4 returns objects or dictionaries, depending on the release."""
     plain_progress: dict[str, Any] = json.loads(progress.json) if hasattr(progress, "json") else progress
     return plain_progress
 

@@ -1,4 +1,4 @@
-"""What Spark's short-lived workers load of tidelog: one that asks for a name or a schema, one that reads."""
+"""Spark's short-lived workers load few modules of tidelog: for a name or a schema, and for a read."""
 
 from __future__ import annotations
 

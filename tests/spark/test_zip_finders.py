@@ -1,4 +1,4 @@
-"""What a worker is told to forget of zip files can be found again, and no longer costs it a reading of the archive."""
+"""A worker forgets the finders of zip files, which cost a reading of the archive, and still finds their modules."""
 
 from __future__ import annotations
 

@@ -69,10 +69,7 @@ class Directory:
         return sorted({partition.topic for partition in self._homes})
 
     def partitions(self, topic: str | None = None) -> list[TopicPartition]:
-        """Return the partitions of a topic or of all, sorted.
-
-        Raise UnknownTopicOrPartitionError for an unknown topic.
-        """
+        """Return the sorted partitions of a topic or of all. Raise UnknownTopicOrPartitionError if there are none."""
         self._check_open()
         found = sorted(partition for partition in self._homes if topic is None or partition.topic == topic)
         if topic is not None and not found:
@@ -200,10 +197,7 @@ class Directory:
 
 
 def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartition, Path]:
-    """Return the log directory of every partition.
-
-    Raise DirectoryError for duplicates, FileMissingError or StorageError.
-    """
+    """Return each partition's log directory. Raise DirectoryError for duplicates, FileMissingError or StorageError."""
     homes: dict[TopicPartition, Path] = {}
     seen: set[Path] = set()
     for path in paths:

@@ -173,8 +173,8 @@ class Log:
     ) -> Iterator[pyarrow.RecordBatch]:
         """Return the same records as Arrow record batches, each of at most ``max_rows`` and about ``max_bytes``.
 
-        ``columns`` are some of ``ARROW_COLUMNS``; other columns are not decoded. ``timestamps`` selects ``timestamp[ms,
-        UTC]``, ``timestamp[us, UTC]``, or the int64 milliseconds of the log.
+        ``columns`` are some of ``ARROW_COLUMNS``; other columns are not decoded. ``timestamps`` gives the type:
+        ``timestamp[ms, UTC]``, ``timestamp[us, UTC]``, or the int64 milliseconds of the log.
         """
         from tidelog.record.arrow import to_arrow  # loads Arrow only for this call
 
@@ -200,9 +200,7 @@ class Log:
         return batches()
 
     def offsets(self, until: UntilName | Until | None = None) -> LogOffsetSnapshot:
-        """Return log start, last stable offset, high watermark (the end that ``until`` sets) and log end, at one
-        moment.
-        """
+        """Return log start, last stable offset, high watermark (the end of ``until``) and log end, at one moment."""
         if self._writer is not None and until is None:
             self._check_open()
             return self._writer.log.offsets()

@@ -1,4 +1,4 @@
-"""Transactions: blocks of records that read_committed readers see all or not at all (KIP-98, no coordinator).
+"""Transactions: records that read_committed readers see all or not at all (KIP-98, no coordinator).
 
 A block is made, then open (in ``with``), then committed or aborted. A crash leaves it open in the logs. ``Transaction``
 and ``DirectoryTransaction`` have the guarantees. Thread rule: any thread. Several threads may append to one

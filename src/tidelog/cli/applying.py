@@ -1,4 +1,4 @@
-"""Carries out plans for log directories one after another, with a progress bar and cancellation by Ctrl-C."""
+"""Carries out plans for log directories one by one, with a progress bar and cancellation by Ctrl-C."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def dump(
 
     By default, print one JSON object a line. File kinds are .log, .index, .timeindex, .txnindex, .snapshot,
     .checkpoint, the checkpoints, meta.properties, partition.metadata and the clean-shutdown marker. A name may also end
-    in .deleted, .cleaned or .swap. Records of Kafka's internal topics are decoded, by the name
-    of their directory or by a switch. A record of an unknown version is printed raw.
+    in .deleted, .cleaned or .swap. Records of Kafka's internal topics are decoded, by the name of their directory or by
+    a switch. A record of an unknown version is printed raw.
 
     Passwords in broker settings and the keys of SCRAM users are hidden.
 
@@ -128,7 +128,7 @@ def dump(
 def _existing(paths: Sequence[Path], exit_code: ExitCode) -> list[Path]:
     """Return the existing paths. Raise UsageError for no path or a directory.
 
-    Missing paths are reported before the dump, which would bury an error in its middle.
+    Missing paths are reported first, because a long dump would bury the error.
     """
     if not paths:
         raise click.UsageError("Missing argument 'FILE...'.")

@@ -1,4 +1,4 @@
-"""``tidelog import``: plans a metadata log for directories without one, and with ``--apply`` writes it."""
+"""``tidelog import``: plans a metadata log for directories without one; ``--apply`` writes it."""
 
 from __future__ import annotations
 

@@ -8,10 +8,7 @@ import click
 
 
 def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Return values by key; the last value of a repeated key counts.
-
-    Raise UsageError for a text that is not KEY=VALUE.
-    """
+    """Return values by key; the last one of a repeated key counts. Raise UsageError for a text without KEY=VALUE."""
     settings: dict[str, str] = {}
     for number, text in enumerate(texts, 1):
         key, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""A click group that imports a command's module when the command is called, which keeps ``--help`` fast."""
+"""A click group that imports a command when it is called, which keeps ``--help`` fast."""
 
 from __future__ import annotations
 

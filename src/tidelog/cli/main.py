@@ -141,10 +141,7 @@ def _fail(error: Exception, code: int) -> int:
 
 
 def _silence_stdout() -> None:
-    """Redirect stdout to the null device, so that Python's flush at exit does not fail too.
-
-    The reader (``head``, ``less``) has closed the pipe.
-    """
+    """Redirect stdout to the null device after a closed pipe, so that Python's flush at exit does not fail too."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

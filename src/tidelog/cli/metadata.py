@@ -1,4 +1,4 @@
-"""``tidelog metadata``: a row for each topic, partition, setting, user and so on; a table for each kind."""
+"""``tidelog metadata``: a row for each topic, partition, setting and so on; a table for each kind."""
 
 from __future__ import annotations
 

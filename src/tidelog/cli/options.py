@@ -15,9 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_options(command: F) -> F:
-    """Add ``--json``, ``--jsonl``, ``--csv`` (by default a table) and ``--quiet``, which ``main``'s result callback
-    reads.
-    """
+    """Add ``--json``, ``--jsonl``, ``--csv`` and ``--quiet``, which ``main``'s result callback reads."""
     for name, text in (
         ("csv", "Print comma-separated values with a header line."),
         ("jsonl", "Print one JSON object a line."),
@@ -37,10 +35,7 @@ def output_options(command: F) -> F:
 
 
 def selection(command: F) -> F:
-    """Add the parameters ``arguments`` and ``topics``.
-
-    ``targets.select`` turns them into directories and partitions.
-    """
+    """Add the parameters ``arguments`` and ``topics``, which ``targets.select`` turns into log directories."""
     command = click.option(
         "--topic",
         "-t",

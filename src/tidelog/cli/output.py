@@ -156,9 +156,7 @@ def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: 
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    title = (
-        Text(visible(shown.title)) if shown.title else None
-    )  # ``Text``, so that rich does not read brackets as markup
+    title = Text(visible(shown.title)) if shown.title else None  # ``Text`` keeps brackets
     table = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         numeric = name not in shown.show and all(_is_number(row.get(name)) for row in rows)

@@ -62,8 +62,5 @@ class Report:
 
 
 def count_of_files(names: Sequence[str]) -> str:
-    """Return the number of files as text for a table, where many names would hide the rest.
-
-    JSON and CSV list the names.
-    """
+    """Return the number of files as a table's text, where many names would hide the rest. JSON and CSV have them."""
     return f"{len(names):,} file{'' if len(names) == 1 else 's'}" if names else "–"

@@ -1,4 +1,4 @@
-"""The log directories and partitions that a command works on, parsed from its arguments and ``--topic``.
+"""The log directories and partitions that a command works on, from arguments and ``--topic``.
 
 An argument is a path or a name, and the first is always a path. A later argument is a name if it has no slash and
 either matches a topic or partition of the directories before it, or is no path. A path may be a glob. It may also be a
@@ -61,10 +61,7 @@ def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCod
 
 
 def select_on_disk(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
-    """Return the targets of a command that changes them.
-
-    Raise ReadOnlyError for object storage, otherwise see ``select``.
-    """
+    """Return the targets of ``select`` for a command that changes them. Raise ReadOnlyError for object storage."""
     targets = select(arguments, topics, exit_code)
     require_disk(target.path for target in targets)
     return targets

@@ -1,7 +1,7 @@
 """Every broker key of Kafka 4.4 (``KafkaConfig``), and the warnings about other keys.
 
 Two kinds of keys are valid without a row in the tables: keys of a listener (``listener.name.NAME.KEY``), and keys that
-plug-ins read themselves, which Kafka passes on unread. A warning names a key that Kafka 4 removed as removed.
+plug-ins read themselves, which Kafka passes on unread. The warning about a key that Kafka 4 removed says that.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ def listener_key(name: str) -> Key | None:
 
 
 def broker_key(name: str) -> Key | None:
-    """Return the key that ``name`` sets: a broker's, a listener's, or a replication rate, which is set only at run
-    time.
-    """
+    """Return the key that ``name`` sets: a broker's, a listener's, or a replication rate (set only at run time)."""
     return BROKER_KEYS.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
 
 

@@ -113,7 +113,7 @@ def check_local_retention(values: Values, names: tuple[RetentionNames, ...]) -> 
 
 
 def check_copy_lag(values: Values, names: tuple[RetentionNames, ...]) -> None:
-    """Raise ConfigError if a segment would leave the local disk before it is copied to remote storage."""
+    """Raise ConfigError if the copy lag would keep a segment local for longer than the local retention."""
     for key, local_key, lag_key in names:
         local, lag = number(values, local_key), number(values, lag_key)
         effective = number(values, key) if local == _AS_RETENTION else local

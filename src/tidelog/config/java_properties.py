@@ -27,10 +27,7 @@ class Property(NamedTuple):
 
 
 def load_properties(text: str) -> dict[str, str]:
-    """Return the values by key; the last one of a repeated key counts.
-
-    Raise ValueError for a malformed ``\\u`` escape.
-    """
+    """Return values by key; the last one of a repeated key counts. Raise ValueError for a malformed ``\\u`` escape."""
     return {entry.key: entry.value for entry in properties(text)}
 
 

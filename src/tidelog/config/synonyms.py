@@ -1,8 +1,8 @@
 """Keys with the same meaning under other names or in other units.
 
-A topic setting has broker keys for its default, in several units. The first key that is set decides. The functions are
-pure. Source: Kafka's ``ServerTopicConfigSynonyms``, ``DynamicBrokerConfig.brokerConfigSynonyms``, and the getters of
-``KafkaConfig`` (such as ``logRetentionTimeMillis``).
+A topic setting has one or more broker keys for its default. The first key that is set decides, and their units may
+differ. The functions are pure. Source: Kafka's ``ServerTopicConfigSynonyms``,
+``DynamicBrokerConfig.brokerConfigSynonyms``, and the getters of ``KafkaConfig`` (such as ``logRetentionTimeMillis``).
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def time_synonyms(name: str) -> tuple[str, ...]:
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Return the broker keys for ``name`` by priority: the first key that is set decides. The default is ``name``
-    alone.
+    """Return the broker keys for ``name`` by priority (the first one set decides), by default ``name`` alone.
 
     ``log.flush.scheduler.interval.ms`` is a fallback for another key, but has no synonyms itself.
     """
@@ -106,10 +105,7 @@ def deciding(names: Iterable[Synonym], texts: Mapping[str, object]) -> Synonym |
 
 
 def in_topic_units(topic_key: str, synonym: Synonym, value: Value) -> Value:
-    """Convert a broker key's value to the topic setting's units.
-
-    A negative retention in any unit becomes -1, no limit.
-    """
+    """Convert a broker key's value to the topic setting's units. A negative retention becomes -1, no limit."""
     if topic_key == "retention.ms":
         assert isinstance(value, int), synonym
         return -1 if value < 0 else value * synonym.factor

@@ -1,4 +1,4 @@
-"""The hot loops, compiled: checksums, batch table, columns, produce checks, search, LZ4, offset map, cleaner filter.
+"""The hot loops, compiled: checksums, batch table, columns, produce checks, search, LZ4, cleaning.
 
 Every kernel has a plain twin in ``kernel.reference``, and one test suite runs over both.
 """

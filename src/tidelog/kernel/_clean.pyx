@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""The cleaner's filter: batches without the records that an OffsetMap made obsolete, many per call without the GIL.
+"""The cleaner's filter, without the GIL: batches lose the records that an OffsetMap made obsolete.
 
 ``filter_batches`` decides, copies and rebuilds. It leaves plain records in batches that must be compressed again. The
 caller compresses them, and ``pack_batches`` inserts the results. The module clean_batches of record/cleaning has the

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``encode_records``: Record tuples into the records of a batch, for appends of a few records at a time.
+"""``encode_records``: Record tuples into the records of a batch, for appends of a few records.
 
 It reads Python objects, so it holds the GIL. It makes room for each record before writing it.
 """

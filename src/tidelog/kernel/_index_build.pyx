@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The index entries for a segment's batches, compiled. Contract and plain twin: kernel/reference/index_build.py."""
+"""The index entries for a segment's batches, compiled. Contract: kernel/reference/index_build.py."""
 
 import numpy as np
 

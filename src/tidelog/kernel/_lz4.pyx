@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""``open_lz4_frames``: it decompresses many LZ4 frames of Kafka's clients into one buffer without the GIL.
+"""``open_lz4_frames``: it decompresses many LZ4 frames of Kafka's clients without the GIL.
 
 For small batches, a library call per frame costs more than the decompression, because it allocates memory and Python
 objects each time. lz4.h lists the frames that are supported.

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, cdivision=True
-"""Produce validation in place: it checks the v2 batches of a buffer, then sets their offsets, epoch and timestamps.
+"""Produce validation in place: check v2 batches, then set their offsets, epoch and timestamps.
 
 Each batch gets one pass: header rules, checksum, and every record of an uncompressed batch. A valid batch is patched at
 once: base offset and leader epoch, and timestamp type, max timestamp and checksum if they change. Then the next batch

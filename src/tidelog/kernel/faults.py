@@ -1,4 +1,4 @@
-"""The faults inside a batch, each with a number and a sentence, for the compiled and the plain kernels."""
+"""The faults inside a batch, with numbers and sentences, for the compiled and the plain kernels."""
 
 from __future__ import annotations
 

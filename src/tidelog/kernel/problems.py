@@ -1,4 +1,4 @@
-"""The reasons to refuse a produce buffer: Kafka's rules for clients, each with a number and a sentence."""
+"""The reasons to refuse a produce buffer: Kafka's rules for clients, with numbers and sentences."""
 
 from __future__ import annotations
 

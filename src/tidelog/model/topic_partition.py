@@ -1,4 +1,4 @@
-"""The name of a partition and of its directory. Source of the rules: Kafka's ``TopicPartition`` and ``Topic``."""
+"""The name of a partition and of its directory. Source: Kafka's ``TopicPartition`` and ``Topic``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Record batches v0, v1 and v2 from and to bytes: compression, control records, Arrow columns, without I/O."""
+"""Record batches v0, v1 and v2 from and to bytes: compression, control records, Arrow columns."""

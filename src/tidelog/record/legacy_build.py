@@ -1,9 +1,9 @@
-"""Messages of formats v0 and v1, built as brokers before 4.0 did: single, or a set compressed in a wrapper.
+"""Messages of formats v0 and v1 as old brokers built them: single, or a set in a wrapper.
 
 ``legacy`` explains the layout. Inside a wrapper, offsets are relative to the first message in v1 and absolute in v0.
 The wrapper has the last message's offset and, in v1, the largest timestamp. With log append time, every message has its
-flag, also inside a wrapper. These messages fill old logs, never new ones. Pure. Thread rule: any thread.
-Source: Kafka's ``LegacyRecord``, ``MemoryRecordsBuilder``; KIP-31, KIP-32.
+flag, also inside a wrapper. Brokers before 4.0 wrote these messages; new logs never have them.
+Pure. Thread rule: any thread. Source: Kafka's ``LegacyRecord``, ``MemoryRecordsBuilder``; KIP-31, KIP-32.
 """
 
 from __future__ import annotations

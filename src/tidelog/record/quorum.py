@@ -1,9 +1,10 @@
-"""The values of KRaft's control records: leader change, snapshot header and footer, KRaft version, KRaft voters.
+"""The values of KRaft's control records, such as leader change, snapshot header and voters.
 
-Each value begins with its own version (int16), which decides the layout. Kafka 4.1 writes (and reads) a leader change
-of version 1 in the layout of version 0, without directory ids. So a value whose bytes fit an older layout is read with
-that one. Fields are a dict by Kafka's names, see ``internal.control_tables``; keys and types of control records are in
-``control``. Pure. Thread rule: any thread. Source: KIP-595, KIP-630, KIP-853.
+The module covers leader change, snapshot header and footer, KRaft version and KRaft voters. Each value begins with its
+own version (int16), which decides the layout. Kafka 4.1 writes (and reads) a leader change of version 1 in the layout
+of version 0, without directory ids. So a value whose bytes fit an older layout is read with that one. Fields are a dict
+by Kafka's names, see ``internal.control_tables``; keys and types of control records are in ``control``.
+Pure. Thread rule: any thread. Source: KIP-595, KIP-630, KIP-853.
 """
 
 from __future__ import annotations

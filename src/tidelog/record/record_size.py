@@ -1,4 +1,4 @@
-"""The size limit for a record of a compressed batch after decompression: ``max.decompressed.message.bytes``.
+"""The size limit for a decompressed record: ``max.decompressed.message.bytes``.
 
 A record counts without the varint of its length, a message of format v0 or v1 without its offset and size. The limit
 applies to the log's own work; readers accept any size. Source: Kafka's ``DefaultRecord.readFrom`` (4.4),

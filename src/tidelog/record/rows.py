@@ -162,7 +162,7 @@ def _string_columns(name: str, strings: Sequence[Bytes | None]) -> dict[str, Any
     for string in present:
         if not isinstance(string, bytes | bytearray | memoryview):
             raise TypeError(f"a {name.replace('_', ' ')} is bytes or None, not {type(string).__name__}")
-    data = b"".join(present)  # the Nones are removed
+    data = b"".join(present)  # type: ignore[arg-type] # the Nones are removed
     if len(data) > _MAX_DATA_BYTES:
         raise OverflowError(f"{len(data):,} bytes of {name} in one call; at most {_MAX_DATA_BYTES:,} fit")
     offsets = np.zeros(len(strings) + 1, np.int32)

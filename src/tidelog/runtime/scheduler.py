@@ -1,4 +1,4 @@
-"""Schedulers of background work, once or at a fixed rate: the engine's interface, and one with threads.
+"""Schedulers of background work: the engine's interface, and an implementation with threads.
 
 =================  ================================================================================================
 a task is          what happens

@@ -1,4 +1,4 @@
-"""Test tools for tidelog and for code that uses it: a broker, a clock, a scheduler and a disk under control.
+"""Test tools for tidelog and its users: a broker, a clock, a scheduler and a disk under control.
 
 Names are imported on first use, because pytest loads this package's plugin in every project's tests.
 """

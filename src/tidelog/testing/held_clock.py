@@ -50,10 +50,7 @@ class HeldClock:
         return self._monotonic
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Move the clock forward and do the due work.
-
-        An error of the work is raised here, and the clock stays at its time.
-        """
+        """Move the clock forward and do the due work. An error of the work is raised, and the clock stops there."""
         with self._hands:
             end = self._monotonic + duration_ms
             if self._is_under_way:

@@ -37,10 +37,7 @@ class ModelTransaction:
     marker: int | None = None
     aborted: bool = False
     settled: bool = False
-    """The marker was below the high watermark once.
-
-    Even if that falls later, the transaction no longer limits the LSO.
-    """
+    """The marker was once below the high watermark. Even if that falls, it no longer limits the LSO."""
 
 
 @dataclass(slots=True)
@@ -145,10 +142,7 @@ class LogModel:
         self.transactions = [one for one in self.transactions if one.marker is None or one.marker >= self.log_start]
 
     def _look_again(self) -> None:
-        """Update the transactions after a truncation.
-
-        ``producers`` stay as they are, so the model counts as reloaded.
-        """
+        """Update transactions after a truncation. ``producers`` stay unchanged, so the model counts as reloaded."""
         first_offsets = {batch.first for batch in self.batches}
         kept = []
         for one in self.transactions:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for records: keys, values and headers, extreme timestamps, rising offsets with gaps.
+"""Hypothesis strategies for records: all fields, extreme timestamps, rising offsets with gaps.
 
 The module needs the extra ``testing`` (hypothesis), so the package does not export it.
 """

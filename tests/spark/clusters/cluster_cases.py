@@ -1,4 +1,4 @@
-"""What a session does on Connect and on a cluster: ``test_clusters`` runs it, in processes of its own."""
+"""The cases that ``test_clusters`` runs on Spark Connect and on a cluster, in processes of their own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_stream(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_sinks(spark: SparkSession, tmp_path: Path) -> None:
-    """Staged by tasks in several processes, committed by the driver; a batch, then what a stream reads of it."""
+    """Tasks in several processes stage the rows of a batch and a stream, and the driver commits them."""
     log_dir = str(tmp_path / "copy")
     rows = spark.range(100).selectExpr("cast(id as string) key", "cast(id as string) value")
     rows.write.format("tidelog").option("logDirs", log_dir).option("topic", "t").mode("append").save()

@@ -1,4 +1,4 @@
-"""The examples of docs/spark-clusters.md, where a Spark Connect server is: ``test_clusters`` runs it, in a process."""
+"""The examples of docs/spark-clusters.md on a Spark Connect server. ``test_clusters`` runs them in a process."""
 
 from __future__ import annotations
 

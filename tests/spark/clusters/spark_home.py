@@ -1,4 +1,4 @@
-"""Spark as its own programs find it, made of an interpreter's PySpark: for tests that start servers and clusters."""
+"""A directory like a Spark distribution, made from an interpreter's PySpark, for tests that start servers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED = "Spark Connect server started at: "
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of a JVM that lives for half a minute."""
+"""Settings for a JVM that lives for half a minute."""
 CLUSTER = "local-cluster[2,1,1024]"
-"""Two executors in processes of their own, with a core and 1024 MiB each."""
+"""Two executors in their own processes, with a core and 1024 MiB each."""
 
 
 def plain_environment() -> dict[str, str]:
-    """This process's, without what says how Spark or its tests run."""
+    """Return this process's environment without the variables that configure Spark or its tests."""
     ours = ("PYSPARK", "SPARK", "PYTEST", "TIDELOG_TEST")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def make_spark_home(path: Path, interpreter: Path) -> Path:
-    """A directory like that of Spark's own distribution; the workers of a cluster write below it."""
+    """Make a directory like Spark's own distribution. The workers of a cluster write below it."""
     command = [interpreter, "-c", "import importlib.util; print(importlib.util.find_spec('pyspark').origin)"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     path.mkdir()
@@ -36,7 +36,7 @@ def make_spark_home(path: Path, interpreter: Path) -> Path:
 
 @contextmanager
 def connect_server(interpreter: Path, place: Path, master: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a Spark Connect server on a free port, whose Python is ``interpreter``."""
+    """Run a Spark Connect server on a free port with the Python of ``interpreter``, and yield its address."""
     home = make_spark_home(place / "spark", interpreter)
     config = {
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -1,8 +1,8 @@
-"""Real Spark elsewhere than in one process: through Spark Connect, on a cluster of processes.
+"""Real Spark in several processes: through Spark Connect, and on a cluster of processes.
 
-Each run is a pytest of its own, since a process has PySpark's sessions of one kind. What every `make test` runs are
-tables and sinks, through a Connect server whose executors are processes of their own; all the rest is slow: either
-without the other, with the oldest PySpark too, and every other test of real Spark on a cluster.
+Each run is a pytest process of its own, because a process can have only one kind of PySpark session. `make test` runs
+tables and sinks through a Connect server whose executors are separate processes. The rest is slow: Connect without a
+cluster, a cluster without Connect, both also with the oldest PySpark, and all other tests of real Spark on a cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAGE = (ROOT / "docs" / "spark-clusters.md").read_text()
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
-    """Of whatever reads a backup in object storage."""
+    """Yield the environment for reading a backup in object storage."""
     directory = unpack(FLIGHTS, "clean", tmp_path / "flights")
     with s3_server() as s3:
         yield plain_environment() | s3 | {"TIDELOG_TEST_BACKUP": put(directory, "broker-1", s3)}
@@ -72,7 +72,7 @@ def test_everything_on_a_cluster(environment: Mapping[str, str], tmp_path: Path,
 
 @pytest.mark.slow
 def test_an_archive_is_all_that_executors_need(golden: GoldenFactory, tmp_path: Path) -> None:
-    """The documented commands, where ``python3`` is an interpreter without libraries."""
+    """The documented commands work although ``python3`` has no libraries."""
     subprocess.run([sys.executable, ROOT / "scripts" / "archive.py"], check=True)
     (tmp_path / "tidelog.tar.gz").symlink_to(ROOT / "dist" / "tidelog.tar.gz")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)

@@ -1,4 +1,4 @@
-"""Both sources in one session of PySpark 4.0.0: a broker's topics by Spark's Kafka source, its directory by tidelog."""
+"""Both sources in one session of PySpark 4.0.0: Spark's Kafka source reads a broker, tidelog its log directory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from spark.oldest_process import OldestSpark, SparkError
 Source = Literal["kafka", "tidelog"]
 SOURCES: tuple[Source, ...] = ("kafka", "tidelog")
 IMPATIENT = {"fetchOffset.retryIntervalMs": "10"}
-"""Spark asks a broker three times for a topic that is not there, without much of a pause."""
+"""Spark asks a broker three times for a missing topic. This setting keeps the pauses short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a read or of a run of a stream: rows and what they are the rows of, or words of refusal."""
+    """The result of a read or of a stream's run: rows by partition or batch, or the words of an error."""
 
     rows: Mapping[str, Any] = field(default_factory=dict)
     words: str = ""
@@ -27,7 +27,7 @@ class Outcome:
 
 class BothSources(OldestSpark):
     def __init__(self, broker: Broker, directory: Path) -> None:
-        """``directory``: for what Spark leaves."""
+        """Start the session. ``directory`` takes Spark's own files."""
         super().__init__("spark.differential.session", directory)
         self._where: Mapping[Source, Mapping[str, str]] = {
             "kafka": {"kafka.bootstrap.servers": broker.bootstrap},
@@ -40,7 +40,7 @@ class BothSources(OldestSpark):
     def stream(
         self, source: Source, options: Mapping[str, str], checkpoint: Path, *, available_now: bool = False
     ) -> Outcome:
-        """A run of the query that this checkpoint is of."""
+        """Run the query of this checkpoint once."""
         return self._try("stream", source, options, checkpoint=str(checkpoint), available_now=available_now)
 
     def _try(self, work: str, source: Source, options: Mapping[str, str], **more: Any) -> Outcome:
@@ -52,6 +52,6 @@ class BothSources(OldestSpark):
 
 
 def ends(checkpoint: Path) -> list[Any]:
-    """The end of each batch, as the query's checkpoint has it."""
+    """Return the end of each batch from the query's checkpoint."""
     files = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     return [json.loads(path.read_text().splitlines()[-1]) for path in files]

@@ -1,8 +1,8 @@
-"""The mixes of options that both sources are given, and what comes of each: rows, or words of refusal.
+"""Combinations of options for both sources, and the result of each: rows, or the words of an error.
 
-A mix without words gives rows, of both sources the same. Words are what a refusal must hold, each source's own; the
-cause is the same for both. Where the two differ on purpose, ``differs`` names the row of docs/spark.md's table that
-says so, and words are those of the one that refuses.
+A mix without words gives the same rows from both sources. Words are a pattern for each source's own error; the cause is
+the same for both. If the sources differ on purpose, ``differs`` names a row of docs/spark.md's table, and only the
+source that fails has words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark.differential.scene import BEGIN_MS
 
 
 class Cause(enum.Enum):
-    """Why a read is refused."""
+    """The reason for an error."""
 
     OPTION = "an option's text or a contradiction between options"
     MISSING = "a topic that is not there"
@@ -50,7 +50,7 @@ def differing(row: str, *, kafka: str = "", tidelog: str = "", **options: str) -
 
 
 def named(options: Mapping[str, str]) -> dict[str, str]:
-    """Of options written as Python's keywords, with ``_`` for a dot."""
+    """Convert keyword arguments to options: ``_`` stands for a dot."""
     return {name.replace("_", "."): value for name, value in options.items()}
 
 
@@ -62,7 +62,7 @@ def at(second: float) -> int:
 
 
 MIXES: Mapping[str, Mix] = {
-    # What is read.
+    # Topics and partitions.
     "everything by a pattern": rows(subscribePattern=".*", includeHeaders="true"),
     "a pattern is looked for anywhere in a name": rows(subscribePattern="ates"),
     "internal topics are left out by being internal": rows(subscribePattern="__.*"),
@@ -93,7 +93,7 @@ MIXES: Mapping[str, Mix] = {
     "from a time that is too late": refused(
         Cause.TOO_LATE, "No offset matched", "no record at or after", subscribe="gates.a", startingTimestamp=LATE
     ),
-    # Which goes before which.
+    # Precedence.
     "a timestamp goes before all else at the start": rows(
         subscribe="gates.a",
         startingTimestamp=str(BEGIN_MS + 1),
@@ -121,12 +121,12 @@ MIXES: Mapping[str, Mix] = {
         startingOffsets=js(flights={"0": 30}),
         endingOffsets=js(flights={"0": 20}),
     ),
-    # What is not there.
+    # Missing topics and partitions.
     "a missing topic": refused(
         Cause.MISSING, "UnknownTopicOrPartition", "nowhere not found", subscribe="flights,nowhere"
     ),
     "a missing partition": differing("a missing partition", tidelog="flights-7 not found", assign=js(flights=[1, 7])),
-    # Maps that name too little or too much.
+    # Maps with too few or too many names.
     "a partition missing at the start": refused(
         Cause.OPTION,
         "don't match what are assigned",
@@ -136,7 +136,7 @@ MIXES: Mapping[str, Mix] = {
     ),
     # Splitting.
     "many tasks": rows(subscribe="flights,trimmed", minPartitions="4", includeHeaders="true"),
-    # What has no effect.
+    # Options without effect.
     "a misspelt option": differing(
         "unknown options", tidelog="did you mean 'startingOffsets'", subscribe="gates.a", startingOffset="earliest"
     ),

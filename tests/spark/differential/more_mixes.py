@@ -1,4 +1,4 @@
-"""More mixes of options for a batch read, of the same kinds: those that a quick run passes over."""
+"""More combinations of options for a batch read. A quick run skips them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark.differential.mixes import LATE, Cause, Mix, at, differing, js, refuse
 from spark.differential.scene import BEGIN_MS
 
 MORE_MIXES: Mapping[str, Mix] = {
-    # What is read.
+    # Topics and partitions.
     "one topic": rows(subscribe="flights"),
     "topics with blanks and gaps between": rows(subscribe=" flights ,, gates.a ,", includeHeaders="TRUE"),
     "partitions": rows(assign=js(flights=[0, 1], gates__a=[0])),
@@ -42,7 +42,7 @@ MORE_MIXES: Mapping[str, Mix] = {
     ),
     "a time that the broker set": rows(subscribe="stamped", startingTimestamp=str(at(3600))),
     "from a time on, log start above zero": rows(assign=js(trimmed=[0, 2]), startingTimestamp=str(at(20))),
-    # Which goes before which.
+    # Precedence.
     "times by partition go before offsets": rows(
         subscribe="gates.a",
         startingOffsetsByTimestamp=js(gates__a={"0": BEGIN_MS + 3}),
@@ -139,7 +139,7 @@ MORE_MIXES: Mapping[str, Mix] = {
         endingOffsets=js(flights={"0": 20}),
         failOnDataLoss="false",
     ),
-    # What is not there.
+    # Missing topics and partitions.
     "a missing topic, no matter": differing(
         "a missing topic", kafka="UnknownTopicOrPartition", subscribe="gates.a,nowhere", failOnDataLoss="false"
     ),
@@ -147,7 +147,7 @@ MORE_MIXES: Mapping[str, Mix] = {
         Cause.MISSING, "UnknownTopicOrPartition", "nowhere-0 not found", assign=js(flights=[1], nowhere=[0])
     ),
     "a missing partition, no matter": rows(assign=js(flights=[1, 7]), failOnDataLoss="false"),
-    # Maps that name too little or too much.
+    # Maps with too few or too many names.
     "a partition missing at the end": refused(
         Cause.OPTION,
         "don't match what are assigned",
@@ -202,7 +202,7 @@ MORE_MIXES: Mapping[str, Mix] = {
         subscribe="gates.a",
         endingOffsets=js(gates__a={"0": -2}),
     ),
-    # Texts that say nothing.
+    # Invalid values.
     "topics of nothing": refused(Cause.OPTION, "No topics to subscribe", "names no topic", subscribe=" , "),
     "an empty pattern": refused(Cause.OPTION, "Pattern to subscribe is empty", "is empty", subscribePattern=" "),
     "a pattern that is none": refused(Cause.OPTION, "PatternSyntaxException", "subscribePattern", subscribePattern="("),
@@ -286,7 +286,7 @@ MORE_MIXES: Mapping[str, Mix] = {
         subscribe="flights",
         maxRecordsPerPartition="-1",
     ),
-    # What has no effect.
+    # Options without effect.
     "what steers a consumer": rows(
         subscribe="gates.a",
         groupIdPrefix="mine",

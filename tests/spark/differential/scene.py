@@ -1,22 +1,22 @@
-"""A real Kafka whose topics have everything that a log can have, and the moment when its directory says all of it.
+"""A real Kafka with every kind of log, and a way to wait until its log directory shows the same as the broker.
 
 =============  ========================================================================================================
-topic          what it has
+topic          content
 =============  ========================================================================================================
 flights        three partitions: 0 with many records in small segments, 1 with few, 2 with none; every codec, headers
-               and none, null keys and values, times out of order and equal ones
+               and none, null keys and values, unsorted and equal times
 stamped        times that the broker set (LogAppendTime)
-transactions   committed, aborted and open transactions, and records that are in none
+transactions   committed, aborted and open transactions, and records outside transactions
 open           a transaction that is open from offset 0 on
-compacted      gaps that the cleaner left
+compacted      gaps from the cleaner
 trimmed        log starts above 0: 0 begins at 40, 1 begins at its end (50), 2 begins at 0
-gates.a        a few records each; ``__mine`` is named like an internal topic, and is none
+gates.a        a few records each; ``__mine`` has a name like an internal topic, but is not internal
 gates.b
 __mine
 =============  ========================================================================================================
 
-The broker goes on serving. A reader of its directory ends at the high watermarks as it checkpointed them, so ``settle``
-waits until the checkpoints have caught up with what clients are told.
+The broker keeps serving. A reader of its log directory stops at the checkpointed high watermarks, so ``settle`` waits
+until the checkpoints agree with the broker's responses to clients.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PROPERTIES = {
     "log.flush.start.offset.checkpoint.interval.ms": "200",
     "replica.high.watermark.checkpoint.interval.ms": "200",
 }
-"""It compacts, and checkpoints soon what a reader of its directory goes by."""
+"""Properties with compaction, and with frequent checkpoints for readers of the log directory."""
 
 
 class Scene:
@@ -104,7 +104,7 @@ class Scene:
         self._topics.add(name)
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic have ``total`` partitions, and wait until clients see them."""
+        """Increase the topic's partitions to ``total``, and wait until clients see them."""
         self.broker.add_partitions(name, total)
         self.wait_for("a new partition", lambda: self._leads(name, total))
 
@@ -113,13 +113,13 @@ class Scene:
         return len(partitions) == total and all(partition.leader >= 0 for partition in partitions.values())
 
     def delete(self, name: str) -> None:
-        """Delete a topic and wait until its directories have gone."""
+        """Delete a topic and wait until its directories are gone."""
         self.broker.admin.delete_topics([name])[name].result(PATIENCE_S)
         self._topics.remove(name)
         self.wait_for("deletion", lambda: not (self.directory / f"{name}-0").exists())
 
     def append(self, topic: str, counts: Iterable[int]) -> None:
-        """So many records more to each partition in turn."""
+        """Append ``counts`` records to the partitions in turn."""
         producer = self.producer()
         for partition, count in enumerate(counts):
             for number in range(count):
@@ -127,7 +127,7 @@ class Scene:
         self._flush(producer)
 
     def send(self, topic: str, records: Sequence[tuple[bytes, bytes]], *, batch: int) -> None:
-        """Values and keys to partition 0, so many a batch: it must fit into a segment."""
+        """Send values and keys to partition 0, ``batch`` records at once. A batch must fit into a segment."""
         producer = self.producer()
         for first in range(0, len(records), batch):
             for number, (value, key) in enumerate(records[first : first + batch], first):
@@ -161,7 +161,7 @@ class Scene:
                 None if shape == 3 else b"%06d " % number + b"value" * (number % 60),
                 None if shape in (3, 4) else b"" if shape == 5 else b"key-%d" % (number % 20),
                 1 if number % 8 == 7 else 0,
-                # Each ten share a time, and every third ten comes before its forerunner.
+                # Ten consecutive records share a time, and every third ten is earlier than the ten before.
                 timestamp=BEGIN_MS + 1000 * (number // 10 - (2 if number // 10 % 3 == 2 else 0)),
                 headers={
                     6: [("a", b"1")],
@@ -172,7 +172,7 @@ class Scene:
         self._flush(producer)
 
     def _transactions(self) -> None:
-        """Of ``transactions``: 0-10 plain, then by turns committed and aborted, then plain, and last an open one."""
+        """Fill ``transactions``: plain records, six transactions (alternately aborted), an open one, plain records."""
         plain = self.producer()
         producer = self.producer(transactional_id="of-the-scene", transaction_timeout_ms="900000")
         producer.init_transactions(PATIENCE_S)
@@ -197,11 +197,11 @@ class Scene:
         self._flush(producer)
 
     def settle(self) -> None:
-        """Wait until the directory tells a reader what the broker tells clients."""
+        """Wait until the log directory shows readers the same as the broker shows clients."""
         self.wait_for("the checkpoints", self._is_checkpointed)
 
     def is_compacted(self) -> bool:
-        """Of ``compacted``: all but the active segment have been gone through, and what was replaced is gone."""
+        """Return True if the cleaner has passed all but the active segment of ``compacted``, without leftover files."""
         names = {path.name for path in (self.directory / "compacted-0").iterdir()}
         checkpoint = self.directory / "cleaner-offset-checkpoint"
         lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []

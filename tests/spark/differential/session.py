@@ -1,4 +1,4 @@
-"""Run by the interpreter that has PySpark 4.0.0: reads and streams of either source, as the test asks for them.
+"""A program for the interpreter with PySpark 4.0.0: it reads and streams from either source at a test's request.
 
 Rows are JSON: bytes in hexadecimal, timestamps in microseconds.
 """
@@ -18,14 +18,14 @@ class Session:
         self.spark = spark
 
     def read(self, source: str, options: Mapping[str, str]) -> dict[str, Any]:
-        """The schema, and the rows of each partition in the order in which Spark gives them."""
+        """Return the schema, and the rows of each partition in Spark's order."""
         table = self.spark.read.format(source).options(**options).load()
         return {"schema": table.schema.jsonValue(), "partitions": rows_by_partition(table)}
 
     def stream(
         self, source: str, options: Mapping[str, str], checkpoint: str, *, available_now: bool
     ) -> dict[str, dict[str, list[Any]]]:
-        """One run over what there is: the rows of each batch that has any."""
+        """Run the query once over all available data, and return the rows of each batch that has any."""
         batches: dict[str, dict[str, list[Any]]] = {}
 
         def take(batch: DataFrame, number: int) -> None:

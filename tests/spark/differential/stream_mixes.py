@@ -1,7 +1,7 @@
-"""The streams that both sources are made to be: options, what happens between two runs, and what comes of each run.
+"""Streams for both sources: options, a change between two runs, and the result of each run.
 
-Each mix has a topic of its own: partition 0 holds 50 records, 1 holds 20, 2 none. As in ``mixes``, one without words
-gives rows; the words of a mix are those of its second run where something happens before it, else of the first.
+Each mix has its own topic: partition 0 has 50 records, 1 has 20, 2 has none. As in ``mixes``, a mix without words gives
+rows. Words belong to the second run if there is a change before it, otherwise to the first.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from spark.differential.scene import BEGIN_MS
 
 SIZES = (50, 20, 0)
 TOPIC = "TOPIC"
-"""Stands for the mix's topic in the values of options."""
+"""A placeholder for the mix's topic in the values of options."""
 
 
 class Between(enum.Enum):
-    """What happens between a query's two runs."""
+    """The change between a query's two runs."""
 
     NOTHING = enum.auto()
-    """There is one run only."""
+    """The mix has only one run."""
     GROWTH = enum.auto()
-    """Ten records more in each partition."""
+    """Each partition gets ten more records."""
     NEW_PARTITION = enum.auto()
-    """… and a new one, with ten records."""
+    """Each partition gets ten more records, and a new partition gets ten."""
     DELETED_RECORDS = enum.auto()
-    """… and the first five of them are deleted."""
+    """Each partition gets ten more records, and then all except the last five are deleted."""
     NEW_TOPIC = enum.auto()
-    """The topic is deleted and made anew, with ten records in each partition."""
+    """The topic is deleted and created again, with ten records in each partition."""
     DELETED_TOPIC = enum.auto()
-    """The mix's second topic, that has records too."""
+    """The mix's second topic, which has records too, is deleted."""
     DELETED_TOPICS = enum.auto()
-    """Both."""
+    """Both topics are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +131,4 @@ MORE_STREAM_MIXES: Mapping[str, StreamMix] = {
     ),
     "a missing topic": refused(Cause.MISSING, "UnknownTopicOrPartition", "not found", subscribe="nowhere"),
 }
-"""Those that a quick run passes over."""
+"""The mixes that a quick run skips."""

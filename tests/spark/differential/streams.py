@@ -1,4 +1,4 @@
-"""A mix's topics and its two queries, one a source, each with a checkpoint of its own."""
+"""The topics of a mix and its two queries, one for each source with a checkpoint of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Streams:
         scene.settle()
 
     def run(self, source: Source, *, query: Source | None = None) -> Outcome:
-        """A run of the source's query, or of the other's ``query`` by this source."""
+        """Run the source's query, or let this source continue the other's ``query``."""
         options = {key: value.replace(TOPIC, self.topics[0]) for key, value in self._mix.options.items()}
         checkpoint = self.checkpoint(query or source)
         return self._both.stream(source, options, checkpoint, available_now=self._mix.available_now)
@@ -37,7 +37,7 @@ class Streams:
         return self._checkpoints / query
 
     def change(self) -> None:
-        """What the mix wants to happen between two runs."""
+        """Make the mix's change between two runs."""
         topic, partitions = self.topics[0], len(SIZES)
         match self._mix.between:
             case Between.DELETED_TOPIC | Between.DELETED_TOPICS as between:

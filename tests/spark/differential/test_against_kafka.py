@@ -1,8 +1,8 @@
-"""Spark's own Kafka source and ours on the same records: a real Kafka serves them, and its directory has them.
+"""Spark's own Kafka source and tidelog read the same records: from a real broker, and from its log directory.
 
-Rows are compared whole, schemas too, and in each partition the order. Where one refuses, the other does, and for the
-same cause; where they differ on purpose, docs/spark.md's table has a row for it. (Not marked ``spark``: that would run
-it in each environment, and it is about one release.)
+The tests compare complete rows, schemas, and the order in each partition. If one source fails, the other fails for the
+same cause. Intended differences have a row in docs/spark.md's table. The tests are not marked ``spark``, because that
+would run them in each environment, and they concern one release.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ERRORS = {
     Cause.LOSS: "OffsetOutOfRangeError",
     Cause.TOO_LATE: "OffsetOutOfRangeError",
 }
-"""Of ours."""
+"""tidelog's exceptions by cause."""
 
 
 def quick_and_slow(quick: Iterable[str], slow: Iterable[str]) -> list[Any]:
@@ -69,7 +69,7 @@ def test_a_batch_read(both: BothSources, name: str) -> None:
 
 
 def check_words(mix: Mix | StreamMix, found: dict[Source, Outcome]) -> None:
-    """Each refuses in the words that the mix has for it, or not at all."""
+    """Check that each source fails with the words that the mix has for it, or not at all."""
     for source, wanted in (("kafka", mix.kafka), ("tidelog", mix.tidelog)):
         words = found[source].words
         assert bool(words) == bool(wanted), f"{source}: {words}"
@@ -86,7 +86,7 @@ def test_what_differs_is_in_the_docs() -> None:
 
 @pytest.mark.parametrize("name", quick_and_slow(STREAM_MIXES, MORE_STREAM_MIXES))
 def test_a_stream(scene: Scene, both: BothSources, tmp_path: Path, name: str) -> None:
-    """The same batches, the same ends in the checkpoints, the same rows, whatever happens between two runs."""
+    """Both sources give the same batches, checkpoints and rows, whatever changes between two runs."""
     mix = ALL_STREAM_MIXES[name]
     streams = Streams(scene, both, mix, tmp_path)
     found = {source: streams.run(source) for source in SOURCES}
@@ -116,7 +116,7 @@ def test_either_goes_on_from_the_others_checkpoint(scene: Scene, both: BothSourc
 
 @pytest.mark.slow
 def test_all_there_is_within_limits(scene: Scene, both: BothSources, tmp_path: Path) -> None:
-    """PySpark 4.0 asks a Python source for one batch a run: as many runs give what Spark's own gives in one."""
+    """PySpark 4.0 asks a Python source for one batch a run, so several runs give the batches of Spark's own source."""
     mix = gives(startingOffsets="earliest", maxOffsetsPerTrigger="30", available_now=True)
     streams = Streams(scene, both, mix, tmp_path)
     wanted = streams.run("kafka").rows

@@ -1,4 +1,4 @@
-"""A program for PySpark 4.0 with Spark's Avro package: exports a topic in both forms of Avro, and prints what came out.
+"""A program for PySpark 4.0 with Spark's Avro package: it exports a topic in both forms of Avro and prints rows.
 
 python avro_export.py JAR KAFKA OUTPUT
 """

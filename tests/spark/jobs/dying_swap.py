@@ -1,9 +1,9 @@
-"""Swaps staged logs into a directory as the restore job's driver does, and is killed on the way.
+"""A program that swaps staged logs into a directory as a restore's driver does, and kills itself on the way.
 
     python dying_swap.py DIRECTORY STEP STAGED...
 
-STEP counts the calls of the file system that rename or sync; the process kills itself before that one. A staged log is
-of ``t-0``, the next of ``t-1`` and so on, each with the offsets 7 to 16.
+STEP counts the file system's calls that rename or sync. The process kills itself before the call with that number. The
+first staged log becomes ``t-0``, the next ``t-1`` and so on, each with offsets 7 to 16.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compaction job in real Spark: it leaves what ``tidelog compact --apply`` leaves, byte for byte."""
+"""The compaction job in real Spark leaves the same bytes as ``tidelog compact --apply``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_logs_a_task_each(spark: SparkSession, dirty: Path) -> None:
 
 
 def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
-    """Two rounds of appends and cleans, so that there is a clean part too; transactions over groups."""
+    """Two rounds of appends and compaction leave the same bytes, with a clean part and transactions across groups."""
     dirty = make_dirty(tmp_path / "data", partitions=2, batches=40)
     expected = by_one_process(dirty, dirty.with_name("expected"))
     rows = run(spark, dirty, apply=True, spread_bytes=0)

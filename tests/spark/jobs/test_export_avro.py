@@ -1,4 +1,4 @@
-"""Avro by Spark's own package, which resolves for PySpark 4.0: plain, and with Confluent's five bytes before it."""
+"""Avro by Spark's own package for PySpark 4.0: plain, and with Confluent's prefix of five bytes."""
 
 from __future__ import annotations
 

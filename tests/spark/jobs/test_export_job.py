@@ -1,4 +1,4 @@
-"""The export job in real Spark: what a read has, by topic and date, decoded where that was asked for."""
+"""The export job in real Spark: it writes the records of a read by topic and date, decoded on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AVRO = Decoding(encoding=Encoding.AVRO, schema='{"type": "record", "name": "R", 
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Path:
-    """``j-0``, and ``007-1``, which has headers, a transaction that was aborted, and a name like a number."""
+    """Write ``j-0`` and ``007-1``. The latter has headers, an aborted transaction, and a name like a number."""
     path = tmp_path / "kafka"
     with tidelog.open_log(path / "j-0") as log:
         log.append_batch(VALUES, keys=KEYS, timestamps=TIMES)
@@ -48,7 +48,7 @@ def kafka(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def far_west(spark: SparkSession) -> Iterator[None]:
-    """A session where a day ends eight hours after it does in UTC."""
+    """Set a time zone in which a day ends eight hours later than in UTC."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
     yield

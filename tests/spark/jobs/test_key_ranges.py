@@ -1,4 +1,4 @@
-"""Blocks of keys between the tasks of a compaction: cut, moved, put together. No Spark."""
+"""Blocks of keys between the tasks of a compaction: split, moved and merged. No Spark is needed."""
 
 from __future__ import annotations
 

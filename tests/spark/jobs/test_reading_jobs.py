@@ -1,4 +1,4 @@
-"""The jobs that read, in real Spark: what ``tidelog verify`` and ``tidelog count`` say, of many directories at once."""
+"""The reading jobs in real Spark give the results of ``tidelog verify`` and ``tidelog count`` on many directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recovery job in real Spark: it leaves what ``tidelog recover --apply`` leaves, byte for byte."""
+"""The recovery job in real Spark leaves the same bytes as ``tidelog recover --apply``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 WRITTEN_MS = 1_795_218_000_000
-"""The evening the golden sets were written: later, a broker has forgotten their producers."""
+"""The wall clock when the golden sets were written. Later, a broker has forgotten their producers."""
 OPTIONS = RecoverOptions(now_ms=WRITTEN_MS)
 
 
@@ -43,7 +43,7 @@ def rows_of(spark: SparkSession, *paths: Path, **others: Any) -> list[dict[str, 
 
 
 def stage(directory: Path) -> None:
-    """A commit that was decided and not carried out, and a staged file that nobody committed."""
+    """Write a decided commit that was not carried out, and a staged file without a commit."""
     batch = plain(0)
     staged = StagedFile(str(StagedName("q", 3, "w", 0)), len(batch))
     (directory / staged.name).write_bytes(batch)
@@ -76,7 +76,7 @@ def test_killed_directories_become_what_their_brokers_made_of_them(
 
 
 def test_it_leaves_what_one_process_leaves(spark: SparkSession, golden_copy: GoldenFactory) -> None:
-    """Also of what sinks left: a commit that was decided is carried out, other staged files go."""
+    """The job carries out a sink's decided commit and removes other staged files, as one process does."""
     directory = golden_copy(SCENARIOS, "unclean")
     stage(directory)
     alone = shutil.copytree(directory, directory.with_name("alone"))

@@ -1,4 +1,4 @@
-"""The restore job in real Spark: what was exported is there again; what cannot be restored says why."""
+"""The restore job in real Spark: it restores exported records, and gives a reason if that is impossible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows_of(table: DataFrame) -> list[dict[str, Any]]:
 def test_what_was_exported_is_there_again(
     spark: SparkSession, golden: GoldenFactory, tmp_path: Path, topics: str
 ) -> None:
-    """Codecs, compacted and trimmed logs, transactions, the broker's times, headers."""
+    """Codecs, compacted and trimmed logs, transactions, broker times and headers are restored."""
     source, out, target = golden(SCENARIOS), tmp_path / "out", tmp_path / "target"
     exported = export(spark, source, ExportOptions(path=str(out), read={"subscribePattern": topics})).collect()
     table = read_table(spark, str(out))
@@ -144,7 +144,7 @@ def test_what_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_job_leaves_is_rubbish(spark: SparkSession, tmp_path: Path) -> None:
-    """A log that was staged, whole or not, is no partition; the next job restores."""
+    """A staged log, complete or not, is no partition, and the next job restores."""
     write_segment(tmp_path / "u-0", 0, [plain(0)])
     staged = new_staging(tmp_path, TopicPartition("t", 0), "0" * 16)
     write_segment(staged, 7, [plain(7)])
@@ -159,7 +159,7 @@ def test_what_a_killed_job_leaves_is_rubbish(spark: SparkSession, tmp_path: Path
         ("t", 1),
         *(("u", at) for at in range(10)),
     ]
-    assert not CleanShutdownFile(LOCAL, tmp_path).exists()  # what was unclean before is recovered by its broker
+    assert not CleanShutdownFile(LOCAL, tmp_path).exists()  # it was unclean before, so its broker must recover it
 
 
 def test_as_command_and_program(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_as_command_and_program(spark: SparkSession, tmp_path: Path, capsys: pyt
 
 
 def test_without_pandas(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark asks for it by name, before anything is written."""
+    """PySpark names the missing library before anything is written."""
     write_segment(tmp_path / "u-0", 0, [plain(0)])
     mark_clean(tmp_path)
     table = table_of(spark, ("t", 0, 1, NOON, "v"))
@@ -191,7 +191,7 @@ def test_without_pandas(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_broker_goes_on_with_what_was_restored(spark: SparkSession, tmp_path: Path) -> None:
-    """Gaps and all, and what a killed job left staged is gone; the broker's topic keeps its id."""
+    """Kafka accepts gaps, removes staged files of a killed job, and the topic keeps its id."""
     now = datetime.datetime.fromtimestamp(SYSTEM_CLOCK.now_ms() // 1000, datetime.UTC)
     rows = [("t", number, 3 * at, now, f"value {at}") for number in range(2) for at in range(5000)]
     data = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""How far Spark's own work is, in real Spark: also on Spark Connect, where ``test_clusters`` runs this."""
+"""Progress of Spark's own work in real Spark. ``test_clusters`` also runs this on Spark Connect."""
 
 from __future__ import annotations
 

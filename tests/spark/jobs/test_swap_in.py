@@ -1,4 +1,4 @@
-"""The driver of a restore is killed while it swaps in: each log is there whole, or not at all."""
+"""The driver of a restore is killed during its swap: each log is then complete or absent."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tidelog.storage.fs import LOCAL
 PROGRAM = Path(__file__).with_name("dying_swap.py")
 JOB = "0" * 16
 WHOLE = {
-    0: [],  # before the empty t-0 goes
-    1: [],  # before the staged one comes
+    0: [],  # before the empty t-0 is removed
+    1: [],  # before the staged t-0 arrives
     2: ["t-0"],  # before that is synced
-    3: ["t-0"],  # before t-1 comes, which was not there
+    3: ["t-0"],  # before t-1 arrives, which did not exist
     4: ["t-0", "t-1"],
 }
-"""What is there after a death, by the step before which it comes."""
+"""The restored logs after a death, by the step before which it happens."""
 STEPS = len(WHOLE)
 
 
 def make(directory: Path) -> list[Path]:
-    """A directory with a log of its own and an empty ``t-0``, and two logs that tasks staged."""
+    """Make a directory with a log of its own, an empty ``t-0``, and two logs that tasks staged."""
     with tidelog.open_log(directory / "mine-0") as log:
         log.append(b"mine")
     with tidelog.open_log(directory / "t-0"):

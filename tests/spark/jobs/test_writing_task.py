@@ -1,4 +1,4 @@
-"""Rows of a table to logs, as a task of the restore job writes them: offsets, gaps, times, batches. No Spark."""
+"""Table rows written to logs as a restore task does it: offsets, gaps, times, batches. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def row(offset: int, **others: Any) -> dict[str, Any]:
 
 
 def write(path: Path, *batches: Iterable[dict[str, Any]], config: LogConfig = SMALL) -> list[dict[str, Any]]:
-    """Into a directory stopped in order; what the task said, with the logs at their places."""
+    """Write into a cleanly stopped directory. Return the task's reports, with the logs moved to their places."""
     path.mkdir(exist_ok=True)
     configs, topic_id = {"t": config, "u": config}, uuid.UUID(int=7)
     target = Target(log_dir=path, job_id="0" * 16, configs=configs, topic_ids={TopicPartition("u", 3): topic_id})

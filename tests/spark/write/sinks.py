@@ -1,4 +1,4 @@
-"""The sinks' work in this process, as Spark's workers do it: rows to staged files, reports to a commit."""
+"""The sinks' work in this process, as Spark's workers do it: rows become staged files, reports become a commit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def query_of(names: Iterable[str]) -> StructType:
 
 
 class Sink:
-    """A query that writes to ``log_dir``; rows are mappings, whose first one names the query's columns."""
+    """A query that writes to ``log_dir``. Rows are mappings, and the first row names the query's columns."""
 
     def __init__(self, log_dir: Path, *, clock: Clock = SYSTEM_CLOCK, query: str = "q", **given: object) -> None:
         options = {"logDirs": str(log_dir)} | {name.replace("__", "."): str(value) for name, value in given.items()}
@@ -63,7 +63,7 @@ class Sink:
     def stage(
         self, *parts: Sequence[Record], batch: int | None = 0, layouts: TopicLayouts | None = None
     ) -> list[StagedReport]:
-        """A task for each of ``parts``; reports as they come out of a worker."""
+        """Stage a task for each of ``parts``. Return the reports as they come out of a worker."""
         self.commits.prepare()
         staging = Staging(LOCAL, self.options, layouts or TopicLayouts.read(LOCAL, self.options), clock=self.clock)
         reports = []
@@ -90,7 +90,7 @@ class Sink:
         return sorted(path.name for path in self.path.iterdir() if path.name.startswith(PREFIX))
 
     def values(self, topic: str = "t") -> dict[int, list[bytes | None]]:
-        """By partition, in order of the offsets, which have no gaps."""
+        """Return the values by partition, sorted by offset. The offsets must have no gaps."""
         found: dict[int, list[dict[str, Any]]] = {}
         for row in rows(self.path, subscribe=topic):
             found.setdefault(row["partition"], []).append(row)

@@ -1,4 +1,4 @@
-"""Which partition a row goes to: its own, its key's as Kafka's client has it, or the task's turn."""
+"""The partition of a row: its own, its key's as in Kafka's client, or the task's turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAYOUTS = TopicLayouts(
 
 
 def place(rows: list[dict[str, Any]], *, task: int = 0, **given: str) -> dict[str, list[Any]]:
-    """The values by partition."""
+    """Return the values by partition."""
     placement = Placement(WriteOptions.parse({"logDirs": "/logs"} | given), LAYOUTS, task)
     return placed(placement, rows)
 
@@ -59,7 +59,7 @@ def test_an_empty_key_is_a_key() -> None:
 
 
 def test_keyless_rows_fill_one_partition_after_the_other() -> None:
-    rows = [{"value": b"%03d" % number} for number in range(8)]  # three bytes each, nine to a turn
+    rows = [{"value": b"%03d" % number} for number in range(8)]  # three bytes each, nine bytes to a turn
     options = WriteOptions.parse({"logDirs": "/logs", "topic": "t", "kafka.batch.size": "9"})
     placement = Placement(options, LAYOUTS, 1)
     assert placed(placement, rows) == {

@@ -1,4 +1,4 @@
-"""Commits of the sinks: each batch once, nothing left of what failed, one owner of the directory at a time."""
+"""Commits of the sinks: each batch once, no files of failed attempts, one owner of the directory at a time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TestAborts:
         assert sink.values() == {0: [row["value"] for row in records(5)]}
 
     def test_a_commit_that_is_at_it_still_keeps_its_files(self, tmp_path: Path) -> None:
-        """Spark gives up a commit when its process does not answer, which may be alive."""
+        """Spark aborts a commit whose process does not respond, although the process may be alive."""
         sink = Sink(tmp_path, lockTimeout="20ms")
         reports = sink.stage(records(5))
 

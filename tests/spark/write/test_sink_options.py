@@ -1,4 +1,4 @@
-"""Options and columns of the sinks: what they mean, and what is said where they mean nothing."""
+"""Options and columns of the sinks: their meaning, and the errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task stages, and what of it is in the logs once it is committed."""
+"""The staged files of a task, and the records in the logs after the commit."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_rows_are_gathered_over_many_batches(tmp_path: Path, monkeypatch: pytest
 
 
 class TestSettingsOfRealTopics:
-    """Of the cluster metadata: segments of 16 KiB."""
+    """Topics whose segments have 16 KiB by the cluster metadata."""
 
     def test_files_are_cut_to_segments(self, golden_copy: GoldenFactory) -> None:
         sink = Sink(golden_copy(SCENARIOS), topic="plain")

@@ -1,4 +1,4 @@
-"""The writers that Spark is given: which class, what of them travels to the tasks, what is refused at once."""
+"""The writers that Spark receives: their class, the parts that travel to the tasks, and early errors."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def message(act: Callable[[], object]) -> str:
 
 
 def require_sound(logs: Path) -> None:
-    """Nothing to find in the directory, and nothing staged in it."""
+    """Check that the directory has no findings and no staged files."""
     assert [finding for part in verify_directory(LOCAL, logs).partitions for finding in part.findings] == []
     assert Sink(logs).staged == []
 
@@ -89,7 +89,7 @@ class TestBatches:
         assert "A row has no topic: name the topic of all rows with the option 'topic'" in message(
             lambda: write(rows, logs)
         )
-        recover(logs, now_ms=0)  # a task that still ran when Spark gave up leaves its file to this
+        recover(logs, now_ms=0)  # a task that still ran when Spark gave up leaves its file, and recovery removes it
         require_sound(logs)
         assert not (logs / "t-0").exists()
 
@@ -108,7 +108,7 @@ class TestBatches:
 class TestStreams:
     @pytest.fixture
     def lines(self, tmp_path: Path) -> Callable[[int], list[bytes]]:
-        """Give a query's source a file of ten lines, which makes a batch."""
+        """Return a function that gives a query's source a file of ten lines, which makes a batch."""
         directory = tmp_path / "source"
         directory.mkdir()
 
@@ -121,7 +121,7 @@ class TestStreams:
 
     @pytest.fixture
     def run(self, spark: SparkSession, logs: Path, tmp_path: Path) -> Callable[[], None]:
-        """One run of a query that writes the lines to the topic ``copy``."""
+        """Return a function that runs a query once. The query writes the lines to the topic ``copy``."""
 
         def run() -> None:
             source = spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "source"))

@@ -1,4 +1,4 @@
-"""docs/spark-writing.md cannot lie: its tables are the code's, and its examples run."""
+"""docs/spark-writing.md is correct: its tables equal the code's, and its examples run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DO
 
 
 def rows(title: str) -> list[list[str]]:
-    """The cells of a section's table."""
+    """Return the cells of a section's table."""
     text = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return [
         [cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"

@@ -1,10 +1,10 @@
-"""What a log directory holds after a death in a sink, and what each of its possible next owners makes of it.
+"""The content of a log directory after a death in a sink, and the result of each possible next owner.
 
 ===================  ==========================================  ============================
-the death came       the rows, for readers                       for the next owner
+death                rows that readers see                       rows after the next owner
 ===================  ==========================================  ============================
 before the decision  none                                        none; staged files are waste
-behind it            of each partition all or none               all
+after the decision   in each partition all or none               all
 ===================  ==========================================  ============================
 """
 
@@ -28,7 +28,7 @@ def recover(logs: Path) -> None:
 
 
 def require_all_or_nothing(home: Home, rows: Iterable[int], *, is_decided: bool) -> None:
-    """Tried on copies, ``home`` is left as it is."""
+    """Check the next owners on copies of ``home``."""
     run("verify", home.logs)
     wanted = sorted([*home.expected, *(b"%d" % row for row in rows if is_decided)])
     before = values_by_partition(home.logs)

@@ -1,4 +1,4 @@
-"""A driver in a process of its own, ``driver_main``: jobs go in, their errors come out, until it is killed."""
+"""A driver in its own process, ``driver_main``: it takes jobs and returns their errors until it is killed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OLDEST = Path(__file__).parents[3] / ".venv-spark40" / "bin" / "python"
 
 
 class DriverKilledError(Exception):
-    """It died as it was ordered to, with the job under way."""
+    """The driver died during the job, as ordered."""
 
 
 class Driver:
-    """``interpreter`` has PySpark; ``report`` is where it leaves its stderr."""
+    """A driver's process. ``interpreter`` has PySpark; ``report`` receives its stderr."""
 
     def __init__(self, report: Path, *, interpreter: str | Path = sys.executable, master: str = "local[2,4]") -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
@@ -42,9 +42,9 @@ class Driver:
             )
 
     def run(self, home: Home, sink: str, *, rows: range = range(0), death: tuple[str, str] | None = None) -> str | None:
-        """The job's error; see ``driver_main`` for the jobs. ``death``: who dies at which of the ``points``.
+        """Run a job (see ``driver_main``) and return its error. Raise DriverKilledError if the driver died.
 
-        DriverKilledError.
+        ``death`` names the process that dies, and one of the ``points``.
         """
         order = home.path / "order"
         if death is not None:
@@ -56,7 +56,7 @@ class Driver:
         return error
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Let the process end by itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(PATIENCE_S) == 0, self._report.read_text()[-4000:]

@@ -1,8 +1,8 @@
-"""One driver: takes jobs from stdin, a line of JSON each, and answers each with the error it ended with, or null.
+"""A driver: it takes jobs from stdin, a line of JSON each, and replies with the job's error or null.
 
-A job writes rows with the sink ``dying`` of ``dying_sink`` into the topic ``t`` of a home's log directory: ``batch``
-those that the job names, ``stream`` the lines in the home's source that its query has not written yet. Argument 1 is
-the master.
+A job writes rows with the sink ``dying`` of ``dying_sink`` into the topic ``t`` of a home's log directory. A ``batch``
+job writes the rows that it names. A ``stream`` job writes the lines in the home's source that its query has not written
+yet. Argument 1 is the master.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The sink under the name ``dying``: tidelog's, whose processes die as an order says (``points``).
+"""The sink ``dying``: tidelog's sink, whose processes die as an order says (``points``).
 
-Its option ``dyingOrder`` is the path of the order. Its writers are handed to Spark within others, which do what the
-inner ones do, and die.
+Its option ``dyingOrder`` is the path of the order. Spark receives wrappers of tidelog's writers, which do the same as
+the inner writers and die.
 """
 
 from __future__ import annotations

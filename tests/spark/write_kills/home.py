@@ -1,4 +1,4 @@
-"""What a sink writes to, and a stream reads from; and what is found there after a death."""
+"""The target of a sink and the source of a stream, and checks of both after a death."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ BEFORE, JOB_ROWS, FILES = 5, 300, 2
 
 
 class Home:
-    """The topic ``t`` in ``logs`` is written to. The rows of its jobs count on; those of a stream are put into text
-    files in ``source`` first, one for a task, for the query to find them.
+    """A directory: jobs write to the topic ``t`` in its ``logs``.
+
+    The rows of the jobs have consecutive numbers. A stream's rows are first put into text files in ``source``, one for
+    each
+    task, where the query finds them.
     """
 
     def __init__(self, path: Path, logs: Path | None = None) -> None:
-        """``logs``: a directory that has the topic; None: a new one, with some records."""
+        """Use ``logs``, which has the topic. If it is None, make a new log directory with some records."""
         self.path = path
         self.logs = path / "logs" if logs is None else logs
         self.expected: list[bytes] = []
@@ -37,7 +40,7 @@ class Home:
                     self.expected += values
 
     def new_rows(self, sink: str) -> range:
-        """Of the next job."""
+        """Return the rows of the next job. Write a stream's rows to its source files."""
         rows = range(self._next, self._next + JOB_ROWS)
         self._next = rows.stop
         if sink == "stream":
@@ -49,19 +52,19 @@ class Home:
         return rows
 
     def expect(self, rows: Iterable[int]) -> None:
-        """To be there from now on."""
+        """Expect the rows in the topic from now on."""
         self.expected += [b"%d" % row for row in rows]
 
     def require_each_once(self) -> None:
         assert values(self.logs) == sorted(self.expected)
 
     def copy(self, name: str) -> Path:
-        """Of ``logs``, as it is now."""
+        """Copy ``logs`` as it is now."""
         return Path(shutil.copytree(self.logs, self.path / name))
 
 
 def values_by_partition(logs: Path) -> dict[int, list[bytes]]:
-    """Of the topic, in order; the offsets are dense."""
+    """Return the topic's values by partition, sorted by offset. The offsets must be dense."""
     found = {}
     with tidelog.open_directory(logs, read_only=True) as directory:
         for partition in directory.partitions(TOPIC):
@@ -72,24 +75,24 @@ def values_by_partition(logs: Path) -> dict[int, list[bytes]]:
 
 
 def values(logs: Path) -> list[bytes]:
-    """Of the topic, sorted."""
+    """Return the topic's values, sorted."""
     return sorted(value for part in values_by_partition(logs).values() for value in part)
 
 
 def plan_of(logs: Path) -> RecoverPlan:
-    """What a recovery would do."""
+    """Return the plan of a recovery."""
     return plan_directory(LOCAL, logs, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()))
 
 
 def require_nothing_left(logs: Path) -> None:
-    """Nothing is wrong, and nothing is left of a commit."""
+    """Check that nothing is wrong, and that no file of a commit remains."""
     run("verify", logs)
     plan = plan_of(logs)
     assert (plan.commit, plan.staged, plan.temporary) == (None, (), ())
 
 
 def require_settled(logs: Path) -> None:
-    """And the directory counts as stopped in order, as one does of which every partition was written to."""
+    """Check also that the directory counts as cleanly shut down, with every partition settled."""
     require_nothing_left(logs)
     plan = plan_of(logs)
     assert plan.condition is Condition.CLEAN

@@ -1,20 +1,20 @@
 """The points of a sink at which a process dies, and the order that names one of them.
 
 =========  ===============================================================  =============
-point      what has happened                                                who is there
+point      progress so far                                                  process
 =========  ===============================================================  =============
-staging    a half of what a task first writes of a staged file is written   a task
+staging    half of a task's first write to a staged file is written         a task
 staged     a task has staged all its rows, and not reported them yet        a task
-asked      every task has reported, Spark asks for the commit               the commit
-decided    the commit is decided, nothing is renamed                        the commit
-renaming   one partition has its files, another one has not                 the commit
-recording  all is renamed; the batch is not recorded: one that has no       the commit
-           number still has its intent
-committed  our commit has returned, Spark does not know it yet              the commit
+asked      every task has reported, and Spark asks for the commit           the commit
+decided    the commit is decided, and nothing is renamed                    the commit
+renaming   one partition has its files, and another has not                 the commit
+recording  all is renamed; the batch is not recorded, or its intent is      the commit
+           not removed if it has no number
+committed  our commit has returned, and Spark does not know it yet          the commit
 =========  ===============================================================  =============
 
-Tasks and commits have Python workers, processes that Spark starts. An order is a file; whoever comes by first removes
-it, so what Spark repeats lives.
+Tasks and commits have Python workers, processes that Spark starts. An order is a file. The first process at its point
+removes it, so Spark's repetitions live.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from tidelog.storage.manager.staged.staged_name import StagedName
 POINTS = ("staging", "staged", "asked", "decided", "renaming", "recording", "committed")
 TASKS = POINTS[: POINTS.index("asked")]
 DECIDED = POINTS[POINTS.index("decided") :]
-"""From here on the rows will be in the log, whoever dies."""
+"""The points from which on the rows will be in the log, whichever process dies."""
 
 
 def give_order(path: Path, who: str, point: str, *, driver_group: int) -> None:
-    """Who dies when ``point`` is reached:
+    """Order a death at ``point``. The table lists the values of ``who``:
 
     ============  ==============================================================================
-    worker        a worker of the tasks: the one that is there, or all that have staged and wait
+    worker        a worker of the tasks: the process at the point, or all that have staged and wait
     commit        the worker that commits
-    driver        the driver, with the worker that is there and all beside it
-    driver alone  the driver; the worker that is there goes on until it notices
+    driver        the driver, with the process at the point and all others
+    driver alone  the driver; the process at the point goes on until it notices
     ============  ==============================================================================
     """
     path.write_text(json.dumps({"point": point, "who": who, "driver_group": driver_group}))
@@ -55,13 +55,13 @@ def give_order(path: Path, who: str, point: str, *, driver_group: int) -> None:
 
 
 def note_staging(order: Path) -> None:
-    """This process is a task's worker."""
+    """Record this process as a task's worker."""
     with _staged_by(order).open("a") as file:
         file.write(f"{os.getpid()}\n")
 
 
 def reached(path: Path, point: str) -> None:
-    """Somebody dies now, if the order at ``path`` says so and nobody has yet."""
+    """Kill a process if the order at ``path`` names this point and was not carried out yet."""
     try:
         order = json.loads(path.read_text())
         if order["point"] != point:
@@ -88,7 +88,7 @@ def _staged_by(order: Path) -> Path:
 
 @contextmanager
 def dying_files(order: Path) -> Iterator[None]:
-    """The points that show in calls of the file system."""
+    """Patch the file system so that its calls reach their points."""
     pwrite, rename, remove = LocalFile.pwrite, LocalFileSystem.rename, LocalFileSystem.remove
     adopting: list[Path] = []
 

@@ -1,14 +1,15 @@
-"""The driver is killed, and every process beside it: whoever has the directory next settles it, never in part.
+"""The driver is killed with its processes. The next owner of the directory completes a batch or drops all of it.
 
 ===========  ======================================  ============================================
-died         the rows of a batch                     those of a stream, started from its checkpoint
+death        the rows of a batch                     the rows of a stream that is restarted from
+                                                     its checkpoint
 ===========  ======================================  ============================================
-not decided  are not there; what is staged stays     are there once; the next commit removes what
-             until a recovery                        was staged before
-decided      are there once                          the same; what Spark asks for again is done
+not decided  are absent; staged files stay until a   are there once; the next commit removes
+             recovery                                the files that were staged before
+decided      are there once                          the same; a repeated request is a no-op
 ===========  ======================================  ============================================
 
-Each driver takes up what the one before has left, and dies at the next point.
+Each driver continues after the one before it, and dies at the next point.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DEATHS = tuple(product(("batch", "stream"), POINTS))
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """``lost``: the rows that the driver had to write."""
+    """A death of a driver. ``lost`` are the rows that it had to write."""
 
     home: Home
     sink: str
@@ -51,13 +52,13 @@ class Death:
         return self.point in DECIDED
 
     def require_foretold(self) -> None:
-        """What `tidelog recover` says that it would do."""
+        """Check the plan that `tidelog recover` prints."""
         told = run("recover", self.home.logs).output
         assert ("to be carried out" in told) == (self.is_decided and self.point != "committed")
         assert ("Staged files that nobody committed, to remove: " in told) != self.is_decided
 
     def taken_up(self, driver: Driver) -> None:
-        """The next driver: what was lost, then more."""
+        """Let the next driver write the lost rows, then more."""
         if self.sink == "stream":
             assert driver.run(self.home, self.sink) is None
         elif not self.is_decided:
@@ -89,7 +90,7 @@ def test_each_row_once(tmp_path: Path, interpreter: str | Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sink", ["batch", "stream"])
 def test_a_commit_outlives_its_driver(tmp_path: Path, sink: str) -> None:
-    """The process that commits is not the driver: it may be at it still when the next one comes, and be done or not."""
+    """The committing process is not the driver: it may still run when the next driver starts, and complete or not."""
     with Driver(tmp_path / "report") as driver:
         death = Death.of(driver, Home(tmp_path / "home"), sink, "renaming", who="driver alone")
     with Driver(tmp_path / "report") as driver:

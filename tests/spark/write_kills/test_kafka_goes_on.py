@@ -1,4 +1,4 @@
-"""Kafka makes a topic, a stream writes to it while Kafka is stopped, Kafka reads it and goes on; and once more."""
+"""Kafka creates a topic, a stream writes to it while Kafka is stopped, and Kafka reads it and continues, twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def produce(broker: Broker, values: Iterable[bytes]) -> None:
 
 
 def require_each_once_in_kafka(broker: Broker, home: Home) -> None:
-    """As the Java client's consumer sees it."""
+    """Check the records with the Java client's consumer."""
     found = kafka_consume(broker.bootstrap, NAMES)
     for records in found.values():
         assert [record[0] for record in records] == list(range(len(records)))
@@ -33,7 +33,7 @@ def require_each_once_in_kafka(broker: Broker, home: Home) -> None:
 
 
 def require_sound_to_kafka(logs: Path) -> None:
-    """As its dump tool sees the files."""
+    """Check the files with Kafka's dump tool."""
     segments = sorted(path for name in NAMES for path in (logs / name).glob("*.log"))
     text = kafka_dump_log(segments, "--deep-iteration")
     batches = [line for line in text.splitlines() if line.startswith("baseOffset:")]

@@ -1,16 +1,17 @@
-"""A Python worker dies, its driver lives.
+"""A Python worker dies, and its driver lives.
 
-========================  ===========================  ==============================================
-died                      the job                      its rows
-========================  ===========================  ==============================================
-a task's worker, any time  ends well, with a task       are there once
-                          repeated if need be
-the commit's, before the  fails                        are not there; the abort removes what is staged
-decision
-the commit's, behind it   fails                        are there once: the abort leaves them alone
-========================  ===========================  ==============================================
+==========================  ===========================  ================================================
+death                       the job                      its rows
+==========================  ===========================  ================================================
+a task's worker, any time   succeeds, with a repeated    are there once
+                            task if necessary
+the commit's worker,        fails                        are absent; the abort removes staged files
+before the decision
+the commit's worker, after  fails                        are there once, because the abort leaves them
+the decision
+==========================  ===========================  ================================================
 
-A stream's query that failed is started again, and its rows are there once in any case.
+A failed query of a stream is started again, and its rows are there once in every case.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ALL: Deaths = (
     *product(SINKS, ("commit",), POINTS[len(TASKS) :]),
 )
 SOME: Deaths = (("batch", "worker", "staging"), ("batch", "commit", "renaming"))
-"""Those of a stream are in the test with Kafka."""
+"""The deaths of a quick run. The test with Kafka has those of a stream."""
 
 
 def dies(driver: Driver, home: Home, sink: str, who: str, point: str) -> None:

@@ -1,4 +1,4 @@
-"""``tidelog spark compact``: a row for each log, with its plan or, after ``--apply``, the result."""
+"""``tidelog spark compact``: a row for each log, planned or with ``--apply`` done."""
 
 from __future__ import annotations
 

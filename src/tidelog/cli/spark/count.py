@@ -1,4 +1,4 @@
-"""``tidelog spark count``: a row for each partition and a total. An unreadable partition's row has the error."""
+"""``tidelog spark count``: a row for each partition, with its counts or its error, and a total."""
 
 from __future__ import annotations
 

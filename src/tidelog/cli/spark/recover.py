@@ -1,4 +1,4 @@
-"""``tidelog spark recover``: rows for directories and partitions, with the plan or, after ``--apply``, the result."""
+"""``tidelog spark recover``: rows of directories and partitions, planned or with ``--apply`` done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidelog spark restore``: a row for each partition, with its plan or, after ``--apply``, the result."""
+"""``tidelog spark restore``: a row for each partition, planned or with ``--apply`` done."""
 
 from __future__ import annotations
 

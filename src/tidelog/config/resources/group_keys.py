@@ -1,4 +1,4 @@
-"""Every setting of a group in Kafka 4.4 (``GroupConfig``); all of them can change while the group is in use.
+"""Every setting of a group in Kafka 4.4 (``GroupConfig``); all can change while it is in use.
 
 The columns are the fields of ``Key``. For most settings the broker has a key with the default, ``group.`` and the name.
 Its keys with ``min`` or ``max`` in the name are bounds for the groups' settings.

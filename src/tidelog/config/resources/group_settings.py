@@ -110,10 +110,7 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(name: str, broker: BrokerConfig) -> _Bounds:
-    """Return the broker's bounds.
-
-    Those of ``consumer.session.timeout.ms`` are ``group.consumer.min.session.timeout.ms`` and the key with ``max``.
-    """
+    """Return the broker's bounds, in keys such as ``group.consumer.min.session.timeout.ms``."""
     kind, rest = name.split(".", 1)
     keys = (f"group.{kind}.{word}.{rest.removeprefix('num.')}" for word in ("min", "max"))
     return _Bounds(*(broker.number(key) if key in BROKER_KEYS else None for key in keys))

@@ -1,4 +1,4 @@
-"""Every quota of Kafka 4.4 (``QuotaConfig``): for users and clients, addresses, and a broker's replication.
+"""Every quota of Kafka 4.4 (``QuotaConfig``): users and clients, addresses, a broker's replication.
 
 The columns are the fields of ``Key``. The default of each is no limit. A broker's quotas are not allowed in its
 properties file: they are set only at run time.

@@ -1,4 +1,4 @@
-"""The decoder of record batches into columns; twin of _decode.pyx, which has the contract of every method."""
+"""The decoder of record batches into columns; twin of _decode.pyx, which has the contracts."""
 
 from __future__ import annotations
 

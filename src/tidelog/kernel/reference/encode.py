@@ -1,4 +1,4 @@
-"""The encoder of columns or Record tuples into v2 batches, twin of _encode.pyx, _encode_records.pyx and _seal.pyx."""
+"""The encoder into v2 batches; twin of _encode.pyx, _encode_records.pyx and _seal.pyx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decompression of common LZ4 frames. This is the twin of _lz4.pyx and lz4.h; the contract is there."""
+"""The decompression of common LZ4 frames; twin of _lz4.pyx and lz4.h, which have the contract."""
 
 from __future__ import annotations
 

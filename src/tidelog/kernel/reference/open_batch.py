@@ -1,4 +1,4 @@
-"""A batch of a table with its records as plain v2 bytes, for any format and codec; twin of _open_batch.pxd."""
+"""A batch with its records as plain v2 bytes, for any format and codec; twin of _open_batch.pxd."""
 
 from __future__ import annotations
 

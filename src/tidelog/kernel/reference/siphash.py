@@ -1,4 +1,4 @@
-"""SipHash with a 128-bit result, twin of siphash.h; source: the algorithm published by Aumasson and Bernstein."""
+"""SipHash with a 128-bit result, as published by Aumasson and Bernstein; twin of siphash.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zigzag varints. They are the twin of bytes.h; source: Kafka's ``ByteUtils`` and the protocol-buffers encoding."""
+"""Zigzag varints, as Kafka's ``ByteUtils`` and protocol buffers encode them; twin of bytes.h."""
 
 from __future__ import annotations
 

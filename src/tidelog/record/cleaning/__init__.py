@@ -1,4 +1,4 @@
-"""The cleaning of batches, without I/O: keys go into the offset map, then batches lose their obsolete records."""
+"""The cleaning of batches: keys go into the offset map, then batches lose obsolete records."""
 
 from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
 from tidelog.record.cleaning.clean_batches import CleanedBatches, CleanStats, clean_batches

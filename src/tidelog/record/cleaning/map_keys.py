@@ -1,4 +1,4 @@
-"""The first half of a clean: the offset map learns the latest offset of each key in the dirty part of a log.
+"""The first half of a clean: the offset map learns the latest offset of each key.
 
 It has two steps. ``hash_keys`` decompresses the batches of a chunk and hashes their keys; any thread may call it.
 ``put_keys`` takes chunk after chunk by ascending offset, in one thread per map.

@@ -1,4 +1,4 @@
-"""The stand-ins for batches that the kernels cannot open: plain records of compressed ones, v2 batches of legacy ones.
+"""Stand-ins for batches that kernels cannot open: decompressed records, or v2 for legacy batches.
 
 =====================  ======================================================================================
 row of the table       stand-in

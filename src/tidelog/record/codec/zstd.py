@@ -1,5 +1,6 @@
-"""Zstandard (codec 4): one or more frames, with or without a content size (Kafka's Java client writes none). KIP-110.
+"""The Zstandard codec (codec 4, KIP-110).
 
+Data has one or more frames, with or without a content size (Kafka's Java client writes none).
 A block of four bytes can expand to 128 KiB, and the library returns the output of all its input at once. So input goes
 in by small steps if it could pass the limit: a bomb costs at most the limit plus 128 MiB. A frame's window is at most
 128 MiB, as in Kafka.

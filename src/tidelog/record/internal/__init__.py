@@ -1,1 +1,1 @@
-"""Storage records, which Kafka keeps in its own topics: tables of fields, with one decoder and one encoder."""
+"""Storage records, which Kafka keeps in its own topics: field tables, a decoder and an encoder."""

@@ -1,4 +1,4 @@
-"""The defaults that the decoder leaves out: they fill every field of a version that the bytes did not have.
+"""The defaults that the decoder leaves out: they complete the fields of a version.
 
 Coordinators need a value for every field, and Kafka prints a newer version than it reads in some places. Pure.
 """

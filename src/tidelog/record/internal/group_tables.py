@@ -1,7 +1,7 @@
-"""The tables of ``__consumer_offsets``: every record type of Kafka 4.4's group coordinator, keys and values.
+"""The tables of ``__consumer_offsets``: all record types of the group coordinator.
 
-They are facts of Kafka's message definitions (module group-coordinator, record types 0 to 23; 9 and 18 were never
-released). The schema module explains the notation. Brokers before 0.9 wrote ``LegacyOffsetCommit``.
+They are facts of Kafka 4.4's message definitions, keys and values (module group-coordinator, record types 0 to 23; 9
+and 18 were never released). The schema module explains the notation. Brokers before 0.9 wrote ``LegacyOffsetCommit``.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def kafka_json(value: Any) -> str:
 
 
 def java_double(value: float) -> str:
-    """Format a double as Jackson prints ``Double.toString``: shortest digits, at least one after the point.
+    """Format a double as Jackson prints ``Double.toString``: the shortest digits, at least one after the point.
 
     It has an exponent outside 10^-3..10^7; infinities and NaN have quotes.
     """

@@ -1,4 +1,4 @@
-"""The tables of fields: a storage record's layout with a line per field, and the parser of that notation.
+"""The tables of fields, which describe storage records with a line per field, and their parser.
 
 Kafka keeps storage records in its own topics (``__consumer_offsets``, ``__transaction_state``,
 ``__share_group_state``, ``__cluster_metadata``) and in control batches. Kafka describes each in a JSON file and

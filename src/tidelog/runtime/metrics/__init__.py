@@ -1,4 +1,4 @@
-"""Metrics under Kafka's names: gauges, meters, histograms, timers, and reporters that carry them elsewhere."""
+"""Metrics under Kafka's names: gauges, meters, histograms and timers, and their reporters."""
 
 from tidelog.runtime.metrics.description import MetricDescription, MetricFamily
 from tidelog.runtime.metrics.histogram import Histogram

@@ -40,10 +40,7 @@ class MetricRegistry:
         self._errors = RepeatedErrors(_log, "The metrics of %s are missing from reports: %s")
 
     def add_source(self, source: Source) -> Callable[[], None]:
-        """Read ``source`` at each report, before the named metrics, which it may update.
-
-        The returned function removes it.
-        """
+        """Read ``source`` at each report, before the named metrics, which it may update. The result removes it."""
         key = object()
         with self._lock:
             self._sources[key] = source
@@ -55,17 +52,14 @@ class MetricRegistry:
         return remove
 
     def gauge(self, name: MetricName, read: Callable[[], int | float]) -> None:
-        """Call ``read`` at each report.
-
-        Replace a gauge of this name. Raise ValueError if the name is another kind's.
-        """
+        """Call ``read`` at each report. Replace a gauge of this name. Raise ValueError if another kind has the name."""
         with self._lock:
             if isinstance(self._named.get(name), Meter | Histogram | Timer):
                 raise _already_there(name)
             self._named[name] = read
 
     def meter(self, name: MetricName) -> Meter:
-        """Return the meter of this name, and create it if missing. Raise ValueError if the name is another kind's."""
+        """Return the meter of this name, and create it if missing. Raise ValueError if another kind has the name."""
         return self._keep(name, Meter, lambda: Meter(self._clock))
 
     def histogram(self, name: MetricName) -> Histogram:

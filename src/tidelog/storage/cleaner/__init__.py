@@ -1,1 +1,1 @@
-"""Log compaction, which keeps each key's last value: its plans, the rewriting of segments, the cleaner's threads."""
+"""Log compaction, which keeps each key's last value: plans, cleans, and the cleaner's threads."""

@@ -1,4 +1,4 @@
-"""The ``.snapshot`` file: a log's producers at an offset, so that loading need not read the complete log.
+"""The ``.snapshot`` file: a log's producers at an offset, so that loading need not read the whole log.
 
 The file is big-endian. It has a version (int16, 1), the CRC-32C of all bytes after it (uint32), and the number of
 entries (int32). Each entry has 46 bytes: producer id (int64), epoch (int16), last sequence (int32), last offset

@@ -1,4 +1,4 @@
-"""The producers of a log and their transactions, as of ``map_end_offset``; pure, without I/O and clock.
+"""The producers of a log and their transactions, as of ``map_end_offset``, without I/O and clock.
 
 The log's owner passes in batches and the bytes of snapshots, and writes the result of ``snapshot``. Two ways in:
 

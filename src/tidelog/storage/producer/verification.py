@@ -1,4 +1,4 @@
-"""Pending verifications of transactions (KIP-890): they keep late batches from opening an unknown transaction.
+"""Pending verifications (KIP-890): they keep late batches from opening an unknown transaction.
 
 The first batch of a transaction may arrive late: the transaction has ended, its marker is written, and the batch would
 open a transaction without an end. So the appender first gets a guard here, then asks the coordinator if the

@@ -1,4 +1,4 @@
-"""The search for the batch with an offset, header by header from a position: most fetches begin with it.
+"""The search for the batch with an offset, header by header; most fetches begin with it.
 
 An index has an entry every few kilobytes, so a few headers lie between its entry and the batch. An impossible header
 ends the search, as the end of the log does.

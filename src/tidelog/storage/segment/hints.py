@@ -1,4 +1,4 @@
-"""Hints from an ``.index`` or ``.timeindex``: the entries that a reader can trust, whatever state the file is in.
+"""Hints from an ``.index`` or ``.timeindex``: the entries that a reader can trust in any file.
 
 A view must read the files of a running or a killed broker: preallocated, ending in zeros, perhaps damaged. So invalid
 bytes raise no error here. The hints are the longest prefix in which both columns ascend (and a position lies inside the

@@ -1,4 +1,4 @@
-"""A read-ahead: the next chunks are read in a background thread while the caller works on the current one.
+"""A read-ahead: a background thread reads the next chunks while the caller works on this one.
 
 Reading, checksums and decoding run without the GIL, so a reading thread nearly halves the time of a long read. It stays
 two chunks ahead, so it rarely waits for the caller. A read shorter than ``AHEAD_BYTES``, or a process with a single

@@ -87,7 +87,7 @@ class LogSegment:
     def create(
         cls, fs: FileSystem, directory: Path, base_offset: int, limits: SegmentLimits, *, now_ms: int
     ) -> LogSegment:
-        """Create an empty segment, replacing leftover files; its indexes are preallocated, its ``.log`` if configured."""
+        """Create an empty segment; replace leftover files. Preallocate its indexes, and its ``.log`` if configured."""
         for kind in reversed(SEGMENT_KINDS):
             fs.remove(segment_file(directory, base_offset, kind), missing_ok=True)
         fs.open(segment_file(directory, base_offset, FileKind.LOG), create=True).close()

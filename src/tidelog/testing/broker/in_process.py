@@ -206,10 +206,7 @@ class Broker:
     # --- time ---
 
     def advance(self, ms: int) -> None:
-        """Let ``ms`` pass, with all due work on the way: retention, timeouts.
-
-        Raise RuntimeError without ``held_time``.
-        """
+        """Let ``ms`` pass, with all due work (retention, timeouts). Raise RuntimeError without ``held_time``."""
         time, pool = self._time, self.server.pool
         if time is None or not isinstance(pool, WatchedPool):
             raise RuntimeError("this broker goes by the machine's time: make it with held_time=True")

@@ -1,4 +1,4 @@
-"""A file system in memory that knows which data is safe, so that a test can simulate power loss at any call.
+"""A file system in memory that knows which data is safe, for tests of power loss at any call.
 
 Programs see a local file system (``simulated_file_system``). The disk also keeps the state that ``File.sync`` and
 ``sync_dir`` made safe, and every change since. ``after_crash`` returns the disk as it may be found after a power loss,

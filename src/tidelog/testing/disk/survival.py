@@ -1,4 +1,4 @@
-"""The choice of a disk's state after a power loss: none or all of the changes, random ones, or each state.
+"""The choice of a disk's state after a power loss: all changes lost or kept, random, or each state.
 
 Each file, and the names together, call ``pick(n)`` to choose one of their ``n`` states, oldest first. ``begin``
 announces the next file, or the names. The sequence of the calls is fixed, so the choices determine the result. A seed

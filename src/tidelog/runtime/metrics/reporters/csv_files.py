@@ -135,10 +135,7 @@ def _new_file(name: MetricName, taken: set[str]) -> str:
 
 
 def file_name(name: MetricName, *, with_type: bool = False) -> str:
-    """Return a name of letters, digits, ``_ . - ~ , =`` and escapes such as ``%2F``.
-
-    A name too long ends in a digest.
-    """
+    """Return a name of letters, digits, ``_ . - ~ , =`` and escapes like ``%2F``. A name too long ends in a digest."""
     parts = [f"{name.group}.{name.type}.{name.name}" if with_type else name.name or name.type]
     parts += [f"{key}={quote(value, safe='')}" for key, value in name.tags]
     text = quote(",".join(parts), safe=",=%")

@@ -37,10 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_reporters(settings: Mapping[str, str]) -> ReporterSet:
-    """Create the reporters from the broker's settings.
-
-    Raise ConfigError if a class is missing or rejects its settings.
-    """
+    """Create the reporters from the broker's settings. Raise ConfigError if a class is missing or refuses them."""
     names = [name for part in settings.get(KEY, "").split(",") if (name := part.strip())]
     reporters = []
     for name in dict.fromkeys(names):

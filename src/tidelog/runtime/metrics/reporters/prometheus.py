@@ -135,10 +135,7 @@ def families(samples: Iterator[Sample]) -> list[Metric]:
 
 @functools.lru_cache(maxsize=4096)
 def family_name(group: str, kind_name: str, name: str, kind: MetricKind) -> str:
-    """Return a name such as ``kafka_log_log_size``.
-
-    A meter's has neither ``PerSec`` nor the ``_total`` of its counter.
-    """
+    """Return a name such as ``kafka_log_log_size``. A meter's has no ``PerSec`` and no ``_total`` of its counter."""
     if kind is MetricKind.METER:
         name = re.sub(r"PerSec\w*$", "", name)
     return _legal("_".join(part for part in (group, kind_name, name) if part)).lower()

@@ -50,10 +50,7 @@ class SampledRate:
         return sum(one.amount for one in samples) * 1000 / self._span_since(first_ms, now_ms)
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
-        """Return the pause in ms after which the rate is ``limit``.
-
-        It is 0 if the rate is not above it, and for NaN.
-        """
+        """Return the pause in ms until the rate falls to ``limit``; 0 if the rate is not above it, and for NaN."""
         rate = self.per_second(now_ms)
         if not rate > limit:
             return 0

@@ -1,1 +1,1 @@
-"""The clean of a single log: its keys go into the offset map, its segments are rewritten without obsolete records."""
+"""The clean of a log: keys go into the offset map, segments lose their obsolete records."""

@@ -1,10 +1,10 @@
-"""The state of transactions during a clean: it decides which data is aborted and which markers are obsolete.
+"""The state of transactions during a clean, which finds aborted data and obsolete markers.
 
 ===================  ==========================================  =====================================================
 batch                transaction                                 can it be discarded?
 ===================  ==========================================  =====================================================
 data                 an aborted transaction                      yes; the transaction counts as having data here
-data                 any other transaction                       no; its producer's transaction counts the same way
+data                 any other transaction                       no; its transaction counts as having data here
 abort marker         an aborted one with data here               no; it keeps its entry in the transaction index
 abort marker         one without data here, or without an entry  yes
 commit marker        one with data here                          no

@@ -1,4 +1,4 @@
-"""The first half of a clean: the offset map learns the last offset of each key in the log's dirty part.
+"""The first half of a clean: the offset map learns the last offset of each key in the dirty part.
 
 It begins at the first dirty offset, which lies inside a segment if the last clean stopped there. It ends at the first
 uncleanable offset or when the map is full; the next clean continues there. Control batches and aborted data are

@@ -1,4 +1,4 @@
-"""The second half of a clean: a group of segments is rewritten into a segment without obsolete records.
+"""The second half of a clean: groups of segments are rewritten without obsolete records.
 
 These steps run for each chunk of each segment: validate it (``sound_chunks``), follow transactions
 (``cleaned_transactions``), decide the fate of each batch (``fate_rules``), filter records (``record.cleaning``), append
@@ -68,7 +68,7 @@ class GroupRewrite:
     request: CleanRequest
     transactions: CleanedTransactions
     legacy_delete_horizon_ms: int
-    """The log removes a v0 or v1 tombstone if its segment's modification time is not above this."""
+    """The clean removes a v0 or v1 tombstone if its segment's modification time is at most this."""
     cuts: int
     """The log's truncation count at the start of the clean."""
     stats: CleanerStats

@@ -1,4 +1,4 @@
-"""The batches that were read for their keys, so that a batch without surviving records is not read a second time.
+"""The batches that were read for their keys: those without surviving records are not read again.
 
 Their tables stay in memory, one per chunk, for at most MOST_BATCHES batches. Other batches are read again. Segments
 below the active one do not change, so a batch that was valid in the first half of a clean stays valid. Kafka's cleaner

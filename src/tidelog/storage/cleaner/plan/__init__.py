@@ -1,1 +1,1 @@
-"""Compaction plans: the logs that are due, their offset ranges and the reasons, decided without file access."""
+"""Compaction plans: the logs that are due, their offset ranges and the reasons; no file access."""

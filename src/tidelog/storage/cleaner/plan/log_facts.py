@@ -1,4 +1,4 @@
-"""The facts about a log that a compaction plan needs, taken at one moment from an open log or a read-only view.
+"""The facts that a compaction plan needs, taken at one moment from an open log or a view.
 
 Timestamps cost a read, so they are only looked up if the topic's settings need them, and only for segments that are not
 compacted yet. Thread rule: any thread.

@@ -1,4 +1,4 @@
-"""The compaction plan of a log: is it due, and for which offsets? Pure: facts in, a plan out; no clock, no I/O.
+"""The compaction plan of a log: is it due, and for which offsets? Pure.
 
 ==========================  =========================================================================================
 term                        meaning

@@ -1,4 +1,4 @@
-"""The metrics of a log cleaner, under Kafka's names: gauges read for each report, and a meter of its I/O.
+"""The metrics of a log cleaner under Kafka's names: gauges, and a meter of its I/O.
 
 Thread rule: any thread. Source: Kafka's ``LogCleaner``, ``LogCleanerManager``, ``Throttler``.
 """

@@ -1,4 +1,4 @@
-"""A thread of the cleaner: it compacts the log with the largest dirty ratio, then applies retention to compacted logs.
+"""A thread of the cleaner: it compacts the dirtiest log, then applies retention to compacted logs.
 
 =======================================  ============================================================================
 in a round                               result

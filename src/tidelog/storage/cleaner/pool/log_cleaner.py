@@ -1,4 +1,4 @@
-"""The log cleaner: threads that compact the logs of several log directories, each thread one log at a time.
+"""The log cleaner: threads that compact the logs of several log directories, one log each.
 
 States: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *stopped*. ``reconfigure`` stops the threads and starts the
 new number, which also replaces dead threads. If the system refuses a thread, the cleaner runs with fewer. The pauses
