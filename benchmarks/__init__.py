@@ -1,1 +1,1 @@
-"""`make bench`: tidelog beside its peers, a module a row; see README.md in this directory."""
+"""`make bench`: tidelog compared with its peers, a module for each row. See README.md in this directory."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure the rows that are asked for, write their results, print the table.
+"""``python -m benchmarks``: measure the requested rows, write their results, print the table.
 
 ``make bench`` runs all of them, ``make bench ROWS=scan,decode`` some.
 """
@@ -20,7 +20,7 @@ from benchmarks.measure import Outcome, Unit, measure
 _LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "audits", "startup")
 _SERVER_ROWS = ("produce", "consume", "tls", "start", "idle")
 ROWS = _LOG_ROWS + _SERVER_ROWS
-"""Each is a module: ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) where our worker has a part."""
+"""Each row is a module with ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) for our worker's part."""
 
 
 def main() -> None:
@@ -35,7 +35,9 @@ def main() -> None:
                 outcomes.append(measure(case, runs=options.runs, warm_ups=options.warm_ups))
                 _say(row, outcomes[-1], time.monotonic() - started)
             report.write_row(row, report.row_result(row, outcomes), options.results)
-            if options.results == report.RESULTS:  # after each row, so that a cancelled run leaves no other table
+            if (
+                options.results == report.RESULTS
+            ):  # after each row, so that a cancelled run leaves a table of its results
                 table = report.write_table(ROWS)
     print(table)
 

@@ -1,7 +1,7 @@
-"""Row append: batches as clients sent them, already in memory, into a new log; to the page cache, without fsync.
+"""Row append: clients' batches from memory are appended to a new log, in the page cache and without fsync.
 
-Kafka's side is ``UnifiedLog.appendAsLeader``, a batch a call, which is how a broker is given them. Ours does the same
-with ``append_as_leader``; the bulk append takes many batches in one buffer. The first run compares the two logs.
+Kafka's side calls ``UnifiedLog.appendAsLeader`` with one batch at a time, as a broker does. Ours does the same with
+``append_as_leader``. The bulk append takes many batches in one buffer. The first run compares the two logs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def compare(ours: Path, theirs: Path) -> None:
-    """Both sides made the same files; leader epochs aside, which Kafka writes some time later."""
+    """Check that both sides made the same files, except leader epochs, which Kafka writes some time later."""
     files = sorted(path.name for path in ours.iterdir() if path.suffix in (".log", ".index", ".timeindex", ".snapshot"))
     same, different, missing = filecmp.cmpfiles(ours, theirs, files, shallow=False)
     if different or missing or not same:
@@ -104,7 +104,7 @@ def finish(*_arguments: str) -> None:
 
 
 def sent_batches(directory: Path, producer_id: int) -> list[bytearray]:
-    """The batches of a partition as a producer sends them: base offset 0, no leader epoch."""
+    """Return a partition's batches as a producer sends them: base offset 0, no leader epoch."""
     batches = []
     for path in sorted(directory.glob("*.log")):
         with SegmentReader(LOCAL, directory, int(path.stem)) as reader:

@@ -1,9 +1,9 @@
-"""Row audits: the tables over the storage, with a row for every batch, segment, index entry, producer or transaction.
+"""Row audits: the tables over the storage, with a row for each batch, segment, index entry, producer, transaction.
 
-Ours alone, in a warm session of the newest PySpark on one core, and in one on two; the directory's logs are more than
-5 GB. Speed is in bytes of log, whichever of the directory's files a table is made of. Where the directory was stopped
-in order most tables are made of a few small files; where it was killed before anything was flushed, all of it has to be
-read and checked to know where its logs end, so that is what most of them are measured on.
+Only tidelog runs, in a warm session of the newest PySpark, on one core and on two. The directory has more than 5 GB of
+logs. Speed is in bytes of log, although some tables come from other files. After a clean shutdown most tables need only
+a few small files. After a kill without any flush, the logs must be read and checked to find their ends. Most tables are
+measured on that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidelog.storage.fs import LOCAL
 
 COPIES = 4
 LEAST_MEGABYTES = 1000
-"""A second and core."""
+"""The limit for each core, in megabytes a second."""
 
 TABLES = (
     ("batches, stopped in order", "stopped", ("mode=batches",)),
@@ -51,12 +51,12 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def ask(spark: Worker, size: int, *words: str) -> Done:
-    """A query; ``size`` is the bytes of log that it is about."""
+    """Run a query. ``size`` is the bytes of log that it covers."""
     return replace(spark.do("tidelog", *words), bytes=size, records=0)
 
 
 def make(source: Path, root: Path) -> int:
-    """``stopped`` and ``killed`` below ``root``, with the partitions of ``source`` several times over; bytes of log."""
+    """Copy ``source`` several times into ``stopped`` and ``killed`` below ``root``. Return the bytes of log."""
     for number in range(COPIES * SPARK.partitions):
         for kind in ("stopped", "killed"):
             linked_copy(source / f"{TOPIC}-{number % SPARK.partitions}", root / kind / f"{TOPIC}-{number}")

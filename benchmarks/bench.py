@@ -1,4 +1,4 @@
-"""What a row's cases are made with: the data, Kafka's warm JVM, and workers of our own that end with the run."""
+"""The resources of a row's cases: the data, Kafka's warm JVM, and our workers, which end with the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Process = TypeVar("_Process", bound=AbstractContextManager[object])
 
 
 class Bench:
-    """Starts what is asked for once; leaving the context ends all of it."""
+    """Starter of each requested resource, once. Leaving the context ends all of them."""
 
     def __init__(self, *, scale: float = 1.0) -> None:
         self._stack = ExitStack()
@@ -41,14 +41,14 @@ class Bench:
 
     @property
     def java(self) -> Worker:
-        """Kafka's side: one JVM with its usual compilers and collector."""
+        """Kafka's side: a JVM with its usual compilers and collector."""
         if self._java is None:
             self._java = self._peer(NEWEST)
         return self._java
 
     @property
     def java_tools(self) -> Worker:
-        """The same for Kafka's command line tools, which are of another release."""
+        """A JVM for Kafka's command line tools, which are of another release."""
         if self._java_tools is None:
             self._java_tools = self._peer(TOOLS)
         return self._java_tools
@@ -58,7 +58,7 @@ class Bench:
 
     @property
     def ours(self) -> Worker:
-        """Our side."""
+        """The worker of our side."""
         if self._ours is None:
             self._ours = self._stack.enter_context(Worker([sys.executable, "-m", "benchmarks.worker"]))
         return self._ours
@@ -71,14 +71,14 @@ class Bench:
 
     @property
     def brokers(self) -> Pair:
-        """Kafka's and ours, which serve until the end."""
+        """Kafka's broker and ours, which serve until the end."""
         if self._brokers is None:
             self._brokers = Pair.start(self.directory(), self.enter, self._scale)
         return self._brokers
 
     @property
     def tls_brokers(self) -> Pair:
-        """Others of both, whose clients come by TLS."""
+        """Another broker of each, with clients that use TLS."""
         if self._tls_brokers is None:
             self._tls_brokers = tls_pair(self.directory(), self.enter, self._scale)
         return self._tls_brokers
@@ -88,6 +88,6 @@ class Bench:
         return self._stack.enter_context(process)
 
     def directory(self) -> Path:
-        """A directory for what a row writes, beside the data; it goes with the run."""
+        """Make a directory for a row's files, next to the data. It is deleted with the run."""
         CACHE.mkdir(parents=True, exist_ok=True)
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="run-", dir=CACHE)))

@@ -1,5 +1,6 @@
-"""How long a codec alone takes in a round of a cleaner: the log opened twice, for its keys and to be filtered, and what
-is left compressed once.
+"""The time of the codec alone in a round of a cleaner.
+
+A round decompresses the log twice, to read its keys and to filter it, and compresses the remaining batches once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ OPENED = 2
 
 _dirty: list[tuple[int, bytes]] = []
 _payloads: list[tuple[int, bytes]] = []
-"""Codec and bytes of each batch: compressed ones of the log, open ones of what is left."""
+"""The codec and bytes of each batch: ``_dirty`` are the log's, compressed; ``_payloads`` the remaining, decompressed.
+"""
 
 
 def prepare(source: str, cleaned: str) -> None:
@@ -39,7 +41,7 @@ def finish(*_arguments: str) -> None:
 
 
 def compressed(directory: Path) -> Iterator[tuple[int, bytes]]:
-    """Of each batch of a partition its codec and its records as they lie there."""
+    """Yield the codec and the stored records of each batch of a partition."""
     for path in sorted(directory.glob("*.log")):
         with SegmentReader(LOCAL, directory, int(path.stem)) as reader:
             for buffer, table, base_position in reader.chunks():

@@ -1,9 +1,9 @@
-"""Row compact: one round of a cleaner over a partition whose keys come again and again, until each is there once.
+"""Row compact: a round of a cleaner over a partition with repeated keys, after which each key is there once.
 
 Kafka's side is its own ``Cleaner`` on a ``UnifiedLog``, ours ``clean_log`` on a ``PartitionLog``, both with a broker's
-default map. Every run gets a new copy of the partition, rolled, so that all of it can be cleaned; only the round is
-timed, with its syncs. The first run compares what is left: the same bytes, or, where batches were compressed anew by
-two libraries, the same batches of the same records.
+default map. Every run gets a new copy of the partition, rolled, so that all of it can be cleaned. Only the round is
+timed, with its syncs. The first run compares the results. They are the same bytes, or the same batches and records if
+two libraries have compressed them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAP_BYTES = 128 * 1024 * 1024
 KEY = bytes(range(16))
 PARTITION = "bench-0"
 MEMORY = "memory"
-"""Asks for the largest memory of a round instead of the bytes of the log."""
+"""The mode that measures the largest memory of a round instead of the bytes of the log."""
 
 _log: PartitionLog | None = None
 _map: OffsetMap | None = None
@@ -46,7 +46,7 @@ _memory: PeakMemory | None = None
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """A side's rounds, each on a copy of its own of ``source``; the last one's is left."""
+    """A side's rounds, each on its own copy of ``source``. The last copy is kept."""
 
     side: Worker
     source: Path
@@ -88,7 +88,7 @@ def _checked(ours: Rounds, theirs: Rounds, *, same_bytes: bool) -> Callable[[], 
 
 
 def _noted(ours: Rounds, *, has_codec: bool) -> Callable[[Times], str]:
-    """Memory above that of the worker before the round, and how much of the time the codec alone needs."""
+    """Note the memory above the worker's before the round, and the codec's share of the time."""
 
     def note(times: Times) -> str:
         text = f"{ours(MEMORY).bytes / 2**20:.0f} MiB at most, the map being {MAP_BYTES / 2**20:.0f}"
@@ -101,7 +101,7 @@ def _noted(ours: Rounds, *, has_codec: bool) -> Callable[[Times], str]:
 
 
 def compare(ours: Path, theirs: Path, *, same_bytes: bool) -> None:
-    """Both sides left the same segments, apart from the empty active one."""
+    """Check that both sides left the same segments, except the empty active segment."""
     logs, their_logs = ([path.name for path in sorted(side.glob("*.log"))] for side in (ours, theirs))
     if logs != their_logs:
         raise MismatchError(f"cleaned to different segments: {logs}, {their_logs}")
@@ -116,7 +116,7 @@ def compare(ours: Path, theirs: Path, *, same_bytes: bool) -> None:
 
 
 def digest(log: Path) -> list[bytes]:
-    """Of each column of the headers but for sizes and CRCs, and of the records: wherever chunks and batches are cut."""
+    """Return a digest of each column of the headers and records, except sizes and CRCs, across chunks and batches."""
     columns: dict[str, hashlib._Hash] = defaultdict(hashlib.sha256)
     with SegmentReader(LOCAL, log.parent, int(log.stem)) as reader:
         for buffer, table, base_position in reader.chunks():
@@ -138,7 +138,7 @@ def prepare(directory: str, segment_bytes: str, map_bytes: str, *_mode: str) -> 
     _memory = PeakMemory()
     _map = OffsetMap(int(map_bytes), key=KEY)
     _map.put(b"", 0)
-    _map.clear()  # the system gives memory as it is written to, and Kafka's map is written, all of it, when it is made
+    _map.clear()  # Linux allocates memory on the first write, and Kafka writes all of its map when it creates it
     config = LogConfig(segment_bytes=int(segment_bytes), cleanup_policy=frozenset({"compact"}))
     _log = PartitionLog.open(
         OpenRequest(fs=LOCAL, directory=Path(directory), clock=SystemClock(), config=config, clean_shutdown=True)

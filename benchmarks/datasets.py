@@ -1,7 +1,7 @@
-"""The data that is measured on: written once by Kafka's own log classes, the same on every machine (a fixed seed).
+"""The measured data: written once by Kafka's own log classes with a fixed seed, so it is the same everywhere.
 
-Each data set is a log directory with the partitions bench-0, bench-1, …, stopped in order as far as a reader can tell;
-it lies in the git-ignored .cache/benchmarks.
+Each data set is a log directory with the partitions bench-0, bench-1, …, and a clean shutdown file. It is in the
+git-ignored .cache/benchmarks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CACHE = ROOT / ".cache" / "benchmarks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """Records with keys of 8 bytes; sizes in bytes, records in each partition."""
+    """Records with keys of 8 bytes. Sizes are in bytes; ``records`` is the number in each partition."""
 
     name: str
     records: int
@@ -31,9 +31,9 @@ class DataSet:
     segment_bytes: int = 64 * 1024 * 1024
     codec: str = "none"
     keys: int = 0
-    """How many there are; 0: each record has its own."""
+    """The number of different keys. With 0 each record has its own."""
     words: int = 0
-    """The same of the words of sixteen letters that values are made of: the fewer, the better they compress."""
+    """The number of different words of sixteen letters in values, or 0. Fewer words compress better."""
 
 
 HUNDRED = DataSet(name="100-bytes-100-a-batch", records=1_800_000, value_bytes=100, records_per_batch=100)
@@ -47,7 +47,7 @@ DUMPED = replace(HUNDRED, name="dumped", records=1_600_000, segment_bytes=1024 *
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyLogs:
-    """Many small partitions, as PopulateWork says; one copy as a kill left them, one as an orderly stop did."""
+    """Many small partitions, as PopulateWork writes them: a copy after a kill, and a copy after a clean shutdown."""
 
     name: str
     records_per_batch: int
@@ -60,14 +60,14 @@ KILLED, STOPPED = "killed", "stopped"
 
 
 class Data:
-    """Hands out data sets, making those that are not there; ``scale`` makes them smaller or larger."""
+    """The data sets, which are made on first use. ``scale`` makes them smaller or larger."""
 
     def __init__(self, java: Worker, *, scale: float = 1.0) -> None:
         self._java = java
         self._scale = scale
 
     def directory(self, data_set: DataSet) -> Path:
-        """The log directory of ``data_set``."""
+        """Return the log directory of ``data_set``."""
         records = max(round(data_set.records * self._scale), 10 * data_set.records_per_batch)
         scaled = replace(data_set, records=records, keys=round(data_set.keys * self._scale))
         description = json.dumps(asdict(scaled), indent=2) + "\n"
@@ -92,7 +92,7 @@ class Data:
         return directory
 
     def many_logs(self, data_set: ManyLogs) -> Path:
-        """A directory with the log directories ``KILLED`` and ``STOPPED``."""
+        """Return a directory with the log directories ``KILLED`` and ``STOPPED``."""
         scaled = replace(data_set, partitions=max(round(data_set.partitions * self._scale), 10))
         description = json.dumps(asdict(scaled), indent=2) + "\n"
         home = CACHE / f"{data_set.name}-{scaled.partitions}"
@@ -107,9 +107,9 @@ class Data:
 
 
 def linked_copy(source: Path, target: Path) -> Path:
-    """A copy for a side that changes indexes and checkpoints; the logs are links, one in the page cache.
+    """Copy for a side that changes indexes and checkpoints. Logs are links, so they are once in the page cache.
 
-    For work that does not write to the logs.
+    The side must not write to the logs.
     """
     return Path(shutil.copytree(source, target, copy_function=_copy_or_link))
 
@@ -124,7 +124,7 @@ def _copy_or_link(source: str, target: str) -> None:
 
 
 def _copy_sparse(source: str, target: str) -> None:
-    """Without the zeros that an index is preallocated with: its entries lie in front of its first hole."""
+    """Copy without the preallocated zeros of an index: its entries are before its first hole."""
     with open(source, "rb") as entries, open(target, "wb") as copy:
         size = os.fstat(entries.fileno()).st_size
         copy.write(os.pread(entries.fileno(), os.lseek(entries.fileno(), 0, os.SEEK_HOLE), 0) if size else b"")

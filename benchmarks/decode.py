@@ -1,7 +1,7 @@
-"""Row decode: every record of a partition, its CRC checked.
+"""Row decode: every record of a partition, with CRC checks.
 
-Kafka's side iterates the records of each batch and copies keys and values out, as its consumer does; ours makes Arrow
-record batches with keys, values, headers and timestamps. One thread each.
+Kafka's side iterates over the records of each batch and copies keys and values, as its consumer does. Ours makes Arrow
+record batches with keys, values, headers and timestamps. Both use one thread.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ def run(partition: str) -> tuple[int, int]:
     with open_log(partition, read_only=True) as log:
         for batch in log.to_arrow():
             records += batch.num_rows
-            del batch  # its memory is used again for the next
+            del batch  # the next batch reuses its memory
     size = sum(path.stat().st_size for path in log.path.glob("*.log"))
     return size, records

@@ -1,6 +1,6 @@
-"""Row dump: ``kafka-dump-log --deep-iteration`` to a stdout that leads nowhere; that both texts are equal is checked.
+"""Row dump: ``kafka-dump-log --deep-iteration`` with discarded output. A check compares both texts.
 
-Kafka's side is its ``DumpLogSegments`` in the warm JVM, printing as it does. One thread each.
+Kafka's side is its ``DumpLogSegments`` in the warm JVM, which prints as usual. Both use one thread.
 """
 
 from __future__ import annotations

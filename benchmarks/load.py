@@ -1,9 +1,9 @@
-"""Row load: what a broker does with its 2,000 small partitions at its start, until all of them are there.
+"""Row load: the start of a broker with 2,000 small partitions, until all are loaded.
 
-Both sides are log managers, Kafka's own and ours, with two threads a directory, Kafka's default. A directory that was
-stopped in order is stopped in order again after each run. Of one that was killed every run gets a copy as the kill left
-it: index files preallocated, the last segment of each partition not flushed, so recovered. What follows the loading is
-not timed, and neither side syncs what it recovered before that. The first run compares the files.
+Both sides are log managers, Kafka's and ours, with two threads a directory, Kafka's default. The directory with a clean
+shutdown is shut down cleanly again after each run. Every run on the killed directory gets a copy as the kill left it:
+index files are preallocated, and each partition's last segment is not flushed and must be recovered. Work after the
+loading is not timed, and neither side has synced the recovered data by then. The first run compares the files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.storage.manager.manager_settings import ManagerSettings
 THREADS = 2
 STOP, DROP = "stop", "drop"
 NO_BYTES = 0
-"""Most of them are not read: the time counts."""
+"""Most bytes are not read, so only the time counts."""
 
 _manager: LogManager | None = None
 
@@ -79,4 +79,4 @@ def finish(_directory: str, _threads: str, afterwards: str) -> None:
                 log.close_handlers()
             directory.release()
     _manager = None
-    gc.collect()  # a process that starts has no garbage of an earlier start
+    gc.collect()  # a starting process has no garbage of an earlier start

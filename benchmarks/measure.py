@@ -1,4 +1,4 @@
-"""What is measured, and how: the two sides take turns, so that whatever else the machine does meets both alike."""
+"""The measurement: both sides take turns, so that other work on the machine affects both alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from real_kafka.java import NEWEST
 
 
 class Unit(enum.StrEnum):
-    """What a case's figures are; results have them under this name."""
+    """The unit of a case's figures, and their name in results."""
 
     SECONDS = "seconds"
     MEGABYTES = "megabytes"
@@ -21,7 +21,7 @@ class Unit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds of each run, in order; of a case with another unit, its figures."""
+    """The seconds of each run, in the runs' order, or figures of another unit."""
 
     seconds: tuple[float, ...]
 
@@ -32,32 +32,32 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One line of the table. ``peer`` and ``ours`` do the same piece of work once."""
+    """A line of the table. ``peer`` and ``ours`` do the same piece of work once."""
 
     name: str
     ours: Callable[[], Done]
     peer: Callable[[], Done] | None = None
     peer_name: str = f"Kafka {NEWEST}"
     target: float | None = None
-    """How many times the peer's speed tidelog must reach."""
+    """The lowest allowed ratio of tidelog's speed to the peer's."""
     limit: float | None = None
-    """What our median may not pass: milliseconds, or in the case's unit."""
+    """The highest allowed median of ours: milliseconds, or in the case's unit."""
     floor: float | None = None
-    """How many megabytes a second ours must reach."""
+    """The lowest allowed speed of ours in megabytes a second."""
     unit: Unit = Unit.SECONDS
     runs: int | None = None
-    """None: as many as asked for."""
+    """The number of runs. None means as many as requested."""
     most_warm_ups: int = 10
-    """Of work that takes long a side is warm after few runs."""
+    """The most warm-ups. Long pieces of work are warm after few runs."""
     check: Callable[[], None] | None = None
-    """Raises where the two sides' results differ; called after the first run of each."""
+    """A check that raises if the two sides' results differ. It runs after the first run of each."""
     note: Callable[[Times], str] | None = None
-    """What else is to be said of ours, once all runs are over."""
+    """A function that returns further remarks on ours after all runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came out of a case; ``bytes`` and ``records`` are those of one run."""
+    """The result of a case. ``bytes`` and ``records`` are those of one run."""
 
     case: Case
     bytes: int
@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the peer's speed."""
+        """Our speed divided by the peer's."""
         return None if self.peer is None else self.peer.median / self.ours.median
 
 

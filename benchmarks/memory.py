@@ -1,4 +1,4 @@
-"""The largest resident memory of this process since a moment, as Linux counts it."""
+"""The largest resident memory of this process since a moment, by Linux's counters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _RESET_PEAK = "5"
 
 
 class PeakMemory:
-    """Counts from where it is made."""
+    """A counter that starts at its creation."""
 
     def __init__(self) -> None:
         (_PROCESS / "clear_refs").write_text(_RESET_PEAK)
         self._at_first = self._status("VmRSS")
 
     def growth(self) -> int:
-        """Bytes that the peak lies above the beginning."""
+        """Return the bytes by which the peak exceeds the beginning."""
         return self._status("VmHWM") - self._at_first
 
     @staticmethod

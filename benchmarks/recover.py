@@ -1,8 +1,8 @@
-"""Row recover: what a broker does to its logs between a start after a kill and an orderly stop, nothing being flushed.
+"""Row recover: recovery of logs after a kill without any flush, up to a clean shutdown.
 
-Kafka's side loads each partition with its own ``UnifiedLog`` (every segment recovered), flushes and closes it; ours is
-``recover`` of the whole log directory, which also syncs files and writes the checkpoints. The first run compares the
-files. One thread each; then all cores against the two threads a directory that are Kafka's default.
+Kafka's side loads each partition with its own ``UnifiedLog`` (every segment is recovered), flushes and closes it. Ours
+is ``recover`` on the log directory, which also syncs files and writes the checkpoints. The first run compares the
+files. Both use one thread. Then ours has all cores, against the two threads a directory that are Kafka's default.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def compare(ours: Path, theirs: Path) -> None:
-    """Both sides made the same files; leader epochs aside, which Kafka writes some time later."""
+    """Check that both sides made the same files, except leader epochs, which Kafka writes some time later."""
     files = sorted(
         path.relative_to(ours) for path in ours.glob("*/*") if path.suffix in (".index", ".timeindex", ".snapshot")
     )
@@ -56,7 +56,7 @@ def compare(ours: Path, theirs: Path) -> None:
 
 
 def prepare(directory: str, _threads: str, _segment_bytes: str) -> None:
-    """As after a kill, with nothing flushed: neither marker nor checkpoints."""
+    """Remove the clean shutdown file and the checkpoints, as after a kill without any flush."""
     for path in Path(directory).iterdir():
         if path.is_file():
             path.unlink()

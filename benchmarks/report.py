@@ -20,11 +20,11 @@ README = ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 HEADER = "| row | work | amount | peer | peer: median (min–max) | tidelog: median (min–max) | ratio | target |"
 _UNITS = {Unit.SECONDS: ("ms", 1e3), Unit.MEGABYTES: ("MB", 1.0), Unit.PERCENT: ("%", 1.0)}
-"""How the table calls them, and in what parts."""
+"""The table's symbol for each unit, and the factor of its figures."""
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures depend on, and nothing that tells one machine from another like it."""
+    """Return the facts that figures depend on, without identification of the machine."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     found = re.search(r'version "([^"]+)"', java)
     return {
@@ -37,7 +37,7 @@ def machine() -> dict[str, str | int]:
 
 
 def row_result(row: str, outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """The content of a row's file."""
+    """Return the content of a row's file."""
     return {"row": row, "machine": machine(), "cases": [_case_result(outcome) for outcome in outcomes]}
 
 
@@ -67,7 +67,7 @@ def write_row(row: str, result: dict[str, Any], directory: Path = RESULTS) -> No
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """The rows as a Markdown table under a line that says on what they were measured."""
+    """Return the rows as a Markdown table, below a line about the machines."""
     results = list(results)
     machines = sorted({_machine_line(result["machine"]) for result in results})
     lines = [f"Measured on {'; '.join(machines)}.", "", HEADER, "|---|---|---|---|---|---|---|---|"]
@@ -98,14 +98,14 @@ def _table_line(row: str, case: dict[str, Any]) -> str:
 
 
 def _amount(case: dict[str, Any]) -> str:
-    """Bytes and records where the work counts them; nothing for a start-up time."""
+    """Return bytes and records if the work counts them. A start has neither."""
     megabytes = f"{case['bytes'] / 1e6:,.0f} MB" if case["bytes"] else ""
     records = f"{case['records']:,} records" if case["records"] else ""
     return ", ".join(filter(None, (megabytes, records)))
 
 
 def _measured(side: dict[str, Any], case: dict[str, Any]) -> str:
-    """Work done in a second where the amount is known, else the figures."""
+    """Return the work done in a second if the amount is known, otherwise the figures."""
     if not case["bytes"]:
         unit, values = _figures(side)
         low, middle, high = _low_middle_high(values)
@@ -116,12 +116,12 @@ def _measured(side: dict[str, Any], case: dict[str, Any]) -> str:
 
 
 def _speed(side: dict[str, Any], case: dict[str, Any]) -> tuple[float, float, float]:
-    """Megabytes a second: the slowest run, the median, the fastest."""
+    """Return megabytes a second: the slowest run, the median, the fastest."""
     return _low_middle_high([case["bytes"] / 1e6 / value for value in side[Unit.SECONDS]])
 
 
 def _figures(side: dict[str, Any]) -> tuple[str, list[float]]:
-    """A side's figures as the table has them, with their unit: times are milliseconds."""
+    """Return a side's figures and their unit as the table shows them: times are milliseconds."""
     for unit, (symbol, factor) in _UNITS.items():
         if unit in side:
             return symbol, [value * factor for value in side[unit]]
@@ -153,7 +153,7 @@ def _met(met: bool) -> str:
 
 
 def write_table(order: Iterable[str], readme: Path = README, directory: Path = RESULTS) -> str:
-    """Put the table of every row that has a result between the markers of the README; the table comes back."""
+    """Write the table of all rows with results between the markers of the README, and return it."""
     files = [directory / f"{row}.json" for row in order]
     text = table(json.loads(file.read_text()) for file in files if file.exists())
     before, rest = readme.read_text().split(BEGIN)

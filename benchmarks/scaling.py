@@ -1,10 +1,11 @@
-"""``make bench-scaling``: what a read by Spark costs as the data grow and the cores, on the newest PySpark.
+"""``make bench-scaling``: the cost of a read by Spark for growing data and cores, on the newest PySpark.
 
-The query is that of the row spark, with ``columns=value``, over whole partitions of a gigabyte each, which our own
-engine writes for it; they are deleted afterwards, whatever comes in between. One warm session after the other has one
-core and two; the sizes take turns, so that whatever else the machine does meets all of them alike, and the fastest run
-of each counts. Writes results/scaling.json and the table in README.md that is made from it; ``--results`` writes the
-former alone, elsewhere, as the test in ``make soak`` does that holds the cost against the data.
+The query is that of the row spark, with ``columns=value``, over complete partitions of a gigabyte each. Our own engine
+writes them, and they are deleted at the end in any case. A warm session has one core, the next one two. The sizes take
+turns, so that other work on the machine affects them alike, and the fastest run of each counts.
+
+The command writes results/scaling.json and the table in README.md that is made from it. ``--results`` only writes the
+former, in another place. The test in ``make soak`` does that to check the cost against the data.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ def main() -> None:
 
 
 def published() -> str:
-    """What stands in README.md: the table of the published result, where there is one."""
+    """Return the published part of README.md: the table of the published result, if there is one."""
     file = report.RESULTS / "scaling.json"
     lines = [table(json.loads(file.read_text()))] if file.exists() else []
     return "\n".join([BEGIN, *lines, END])
 
 
 def generate(partition: Path) -> int:
-    """A gigabyte of log, on the disk; its size in bytes."""
+    """Write a gigabyte of log to the disk, and return its size in bytes."""
     config = LogConfig(segment_bytes=SEGMENT_BYTES)
     partition.mkdir()
     request = OpenRequest(fs=LOCAL, directory=partition, clock=SystemClock(), config=config, clean_shutdown=True)
@@ -85,9 +86,9 @@ def generate(partition: Path) -> int:
 
 
 def measured(log_dir: Path, sizes: Sequence[int], cores: int, runs: int) -> list[dict[str, Any]]:
-    """A point for each amount of data: its size, and the seconds of every run."""
+    """Measure each amount of data, and return a point with its size and the seconds of every run."""
     with session(cores=cores) as spark:
-        ask(spark, log_dir, 1)  # warm
+        ask(spark, log_dir, 1)  # warm up
         seconds: dict[int, list[float]] = {gigabytes: [] for gigabytes in GIGABYTES}
         for _ in range(runs):
             for gigabytes, times in seconds.items():
@@ -106,7 +107,7 @@ def ask(spark: Worker, log_dir: Path, gigabytes: int) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """A line for each amount of data and number of cores; what a byte costs, against the smallest amount."""
+    """Return a table with a line for each amount of data and number of cores. It compares the cost of a byte."""
     lines = ["| data | cores | fastest run | speed | a byte costs |", "|---|---|---|---|---|"]
     for point in result["points"]:
         fastest = min(point["seconds"])
@@ -119,7 +120,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def cost_of_a_byte(result: dict[str, Any], point: dict[str, Any]) -> float:
-    """Of a point, as a multiple of what it is with the smallest amount of data on as many cores."""
+    """Return the cost of a byte as a multiple of the cost with the smallest data on as many cores."""
 
     def of(one: dict[str, Any]) -> float:
         return float(min(one["seconds"]) / one["bytes"])

@@ -1,6 +1,7 @@
-"""Row scan: walk every batch of a partition's segments and check its CRC.
+"""Row scan: read every batch of a partition's segments and check its CRC.
 
-Kafka's side iterates ``FileRecords`` and calls ``ensureValid``; ours reads chunks into batch tables. One thread each.
+Kafka's side iterates over ``FileRecords`` and calls ``ensureValid``. Ours reads chunks into batch tables. Both use one
+thread.
 """
 
 from __future__ import annotations

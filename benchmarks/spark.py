@@ -1,10 +1,10 @@
 """Row spark: ``count(1), sum(length(value))`` over a topic, on two cores.
 
-The peer is Spark's own Kafka source in PySpark 4.0.0, reading from a Kafka 4.1.0 broker on the same machine (what it
-takes to start that broker is not counted); ours is ``format("tidelog")`` on the same partitions' directory, first with
-nothing changed but the format, so that every column travels to Spark, then with the option that leaves out those the
-query does not read. Both in one warm session; then each as the first query of a session that has just come up. On the
-newest PySpark, for which Spark's Kafka source cannot be fetched whole, ours stands alone.
+The peer is Spark's own Kafka source in PySpark 4.0.0. It reads from a Kafka broker on the same machine, whose start is
+not counted. Ours is ``format("tidelog")`` on the directory of the same partitions. First only the format is changed, so
+that every column travels to Spark. Then an option leaves out the columns that the query does not read. Both run in one
+warm session, and then each as the first query of a new session. On the newest PySpark ours runs alone, because Spark's
+Kafka source cannot be fetched completely for it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def first_query(python: str | Path, *words: str) -> Callable[[], Done]:
-    """A query by a session of its own, from when that is up."""
+    """Return a function that runs a query in its own session. The time begins when the session is ready."""
 
     def ask() -> Done:
         with session(python) as spark:
@@ -82,7 +82,7 @@ def first_query(python: str | Path, *words: str) -> Callable[[], Done]:
 
 
 def serve(bench: Bench, directory: Path) -> str:
-    """A broker on a copy of the partitions of ``directory``; its address."""
+    """Start a broker on a copy of the partitions of ``directory``, and return its address."""
     root = bench.directory()
     broker = bench.enter(Broker(root / "data", work=root / "work", heap_mib=1024, quick=False))
     broker.format()

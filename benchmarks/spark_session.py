@@ -1,9 +1,9 @@
-"""Spark's side of the rows spark and audits: one session that answers a query over a table of either source.
+"""Spark's side of the rows spark and audits: a session that runs queries over a table of either source.
 
-A program for the environment of the PySpark that is measured; its first argument is how many cores it has. Its lines
-are those of worker.py: the source's name, then its options, each as NAME=VALUE. Records are counted, and the bytes of
-their values; of another ``mode`` only the rows are counted (Spark takes all their columns all the same). The first line
-is answered by a session that has just come up.
+It is a program for the environment of the measured PySpark. Its first argument is the number of cores. Its lines are
+those of worker.py: the source's name, then its options, each as NAME=VALUE. A query counts records and the bytes of
+their values. With another ``mode`` it only counts rows, although Spark still takes all columns. The first line finds a
+session that is just ready.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tidelog.spark
 
 ROOT = Path(__file__).resolve().parents[1]
 CONNECTOR = ROOT / ".cache" / f"spark-kafka-{pyspark.__version__}"
-"""Spark's own Kafka source; of 4.0.0 alone all that it needs can be fetched."""
+"""Spark's own Kafka source. Everything that it needs can be fetched only for 4.0.0."""
 
 
 def start(cores: int) -> SparkSession:

@@ -1,6 +1,6 @@
-"""Row startup: a fresh process that imports tidelog, and one that prints the command's help; 20 runs each.
+"""Row startup: a new process that imports tidelog, and one process that prints the command's help; 20 runs each.
 
-Beside them stands the interpreter that does nothing: what is left is ours.
+The peer is the interpreter that does nothing. The difference is tidelog's share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``make bench-steps``: where the time goes in the rows below their target, step by step, without a peer.
+"""``make bench-steps``: the time of each step in the rows below their target, without a peer.
 
-Each step is timed alone, over the same batches, and the fastest of several rounds counts: other work on the machine
-only ever adds. What a step shares with the one before (caches, allocations) is not seen, so the sum is not the whole.
-Prints the table that stands in README.md.
+Each step is timed alone over the same batches. The fastest of several rounds counts, because other work on the machine
+only adds time. A step may profit from the step before it (caches, allocations), so the sum differs from the whole. The
+command prints the table that is in README.md.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
 
     def whole() -> None:
         for batch in batches:
-            batch[:8] = first_offset  # as a producer sends it
+            batch[:8] = first_offset  # base offset 0, as a producer sends it
             log.append_as_leader(batch, leader_epoch=0)
 
     yield "the write alone (`pwrite`, into new pages)", write
@@ -112,7 +112,7 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
     yield "offsets and epoch (`assign_offsets`)", offsets
     first_offset = bytes(8)
     batches[0][:8] = first_offset
-    log.append_as_leader(batches[0], leader_epoch=0)  # an epoch, and a segment that is not empty
+    log.append_as_leader(batches[0], leader_epoch=0)  # adds an epoch and makes the segment non-empty
     yield "written, with index entries and the log end (`write_alone`)", written
     yield "all of it (`append_as_leader`)", whole
     log.close()

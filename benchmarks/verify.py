@@ -1,7 +1,7 @@
-"""Row verify: is every byte sound? Kafka's tool for that is ``DumpLogSegments --deep-iteration``, one segment a time.
+"""Row verify: a check of every byte. Kafka's tool is ``DumpLogSegments --deep-iteration``, one segment at a time.
 
-Ours checks the whole log directory: batches and records, indexes, snapshots and checkpoints against the log. With one
-thread, and as the command runs it.
+Ours checks the complete log directory: batches and records, and indexes, snapshots and checkpoints against the log. It
+runs with one thread, and with the command's default.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A process that does one piece of work for each line, and the driver's handle on it.
 
-The line is the work's name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or
-"error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all
-speak it, so that the driver can let them take turns while each stays warm, and times only the work itself. Answers go
-to the file descriptor that is the program's last argument: stdout is the work's own, and leads nowhere.
+The line is the work's name and its arguments, separated by tabs. The reply is "nanoseconds TAB bytes TAB records", or
+"error TAB text". Kafka's side (java/Peer.java), Spark's (spark_session.py) and ours (this module as a program) all use
+this protocol. The driver lets them take turns while each stays warm, and times only the work itself. Replies go to the
+file descriptor in the program's last argument, because stdout belongs to the work and is discarded.
 
-As a program: ``python -m benchmarks.worker DESCRIPTOR``; the work NAME is the module benchmarks.NAME, which has
-``run`` and, for what is not to be timed, ``prepare`` before it and ``finish`` after it.
+Start the program with ``python -m benchmarks.worker DESCRIPTOR``. The work NAME is the module benchmarks.NAME, which
+has ``run``. It may have ``prepare`` and ``finish``, which run before and after it and are not timed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One run of a piece of work: how long (or what else its case measures), and how much."""
+    """The result of a run: its seconds (or another figure of its case), and its amount of work."""
 
     seconds: float
     bytes: int
@@ -34,11 +34,11 @@ class Done:
 
 
 class WorkError(Exception):
-    """A piece of work failed; the text is the worker's."""
+    """A piece of work failed. The text is the worker's."""
 
 
 class Worker:
-    """A worker process; leaving the context ends it."""
+    """A worker process. Leaving the context ends it."""
 
     def __init__(self, command: list[str]) -> None:
         answers, descriptor = os.pipe()
@@ -54,7 +54,7 @@ class Worker:
         self._answers = os.fdopen(answers, encoding="utf-8")
 
     def do(self, *words: str | Path | int) -> Done:
-        """Have one piece of work done. Raises WorkError."""
+        """Do a piece of work in the process. Raise WorkError if it fails."""
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
@@ -65,7 +65,7 @@ class Worker:
         return Done(seconds=nanoseconds / 1e9, bytes=size, records=records)
 
     def close(self) -> None:
-        """Let it end, kill it if it does not."""
+        """Let the process end, and kill it after a timeout."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,6 +1,6 @@
-"""docs/server.md: which of Kafka's APIs the broker serves, from its table of handlers.
+"""docs/server.md: the list of Kafka's APIs that the broker serves, from its registry of handlers.
 
-`make map` writes that part of the page again; a test fails while the two differ.
+`make map` writes that part of the page again. A test fails while the two differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def api_lines() -> list[str]:
 
 
 def with_apis(page: str) -> str:
-    """``page`` with that part as it is to be."""
+    """Return ``page`` with the new list."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + "\n".join([BEGIN, *api_lines(), END]) + after

@@ -1,7 +1,8 @@
-"""Packs tidelog with the libraries that it needs into dist/tidelog.tar.gz, as ``spark-submit --archives`` takes it.
+"""Pack tidelog with its libraries into dist/tidelog.tar.gz for ``spark-submit --archives``.
 
-Taken from the environment that runs this: compiled for its Python and its kind of machine, no PySpark, no interpreter.
-Arguments: names of more distributions to take, with what they need (``s3fs``).
+The files come from the environment that runs this, so they are compiled for its Python and kind of machine. PySpark and
+an interpreter are not included. Arguments: names of further distributions to include with their requirements
+(``s3fs``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "dist" / "tidelog.tar.gz"
 SOURCES = ("tidelog", "pyspark_tidelog")
 FAST = 1
-"""What takes the room are compiled libraries, which hardly shrink more."""
+"""Most bytes are compiled libraries, which a higher level hardly compresses better."""
 
 
 def names_with_needs(names: list[str]) -> list[str]:
@@ -38,7 +39,7 @@ def names_with_needs(names: list[str]) -> list[str]:
 
 
 def files(names: list[str]) -> Iterator[tuple[Path, str]]:
-    """Each with its name in the archive; tidelog's own come from the sources, which the environment refers to."""
+    """Yield each file with its name in the archive. tidelog's own files come from the sources of the environment."""
     for package in SOURCES:
         for path in sorted((ROOT / "src" / package).rglob("*")):
             if path.suffix in {".py", ".so"}:

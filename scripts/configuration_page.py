@@ -1,6 +1,6 @@
 """docs/configuration.md: every configuration key, from the tables that define them.
 
-`make map` writes it again; a test fails while the page and the tables differ.
+`make map` writes the page again. A test fails while the page and the tables differ.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ OTHERS = {
 }
 
 TABLES: Mapping[str, Mapping[str, Key]] = {"Topics": TOPIC_KEYS, **BROKER_AREAS, **OTHERS}
-"""Every table, by its heading."""
+"""Every table by its heading."""
 
 
 def page() -> str:
@@ -96,7 +96,7 @@ def with_effect(keys: Mapping[str, Key], effect: Effect) -> list[Key]:
 def sections(
     mark: str, tables: Mapping[str, Mapping[str, Key]], table: Callable[[list[Key]], list[str]]
 ) -> Iterator[str]:
-    """The tables of the keys that tidelog acts by, without those that have none."""
+    """Yield the tables of the keys that tidelog uses. Tables without such keys are omitted."""
     for title, keys in tables.items():
         used = with_effect(keys, Effect.USED)
         if used:

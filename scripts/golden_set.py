@@ -1,9 +1,9 @@
-"""Make a golden set: ``make golden-set RELEASE=4.4.0`` writes tests/golden/everything-kafka-4.4 anew.
+"""Make a golden set: ``make golden-set RELEASE=4.4.0`` writes tests/golden/everything-kafka-4.4 again.
 
-A real broker of that release writes one log directory (tests/real_kafka/release_directory.py tells what). It is killed
-(``unclean``), started and stopped (``clean``). A consumer reads a copy of ``clean`` (``manifest.json``), and Kafka's
-own tool dumps every file of it (``dump-clean``). tests/golden/README.md describes the files. A set is made once and
-then kept: a new one differs in times, ids and the order of the clients' work.
+A real broker of that release writes the log directories of tests/real_kafka/release_directory.py. It is killed
+(``unclean``), started and shut down cleanly (``clean``). A consumer reads a copy of ``clean`` (``manifest.json``), and
+Kafka's own tool dumps every file of it (``dump-clean``). tests/golden/README.md describes the files. A set is made once
+and then kept: a new set differs in times, ids and the order of the clients' work.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def partitions_of(directory: Path) -> Iterator[Path]:
 
 
 def dump(tools: KafkaTools, partition: Path) -> str:
-    """Return what the tool prints for the files of a partition, named as they are from their log directory."""
+    """Return the tool's output for the files of a partition, with paths relative to the log directory."""
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
     files = [str(file) for file in sorted(partition.iterdir()) if file.suffix in kinds]
     decoder = DECODERS.get(partition.name.rpartition("-")[0])
@@ -72,7 +72,7 @@ def dump(tools: KafkaTools, partition: Path) -> str:
 
 
 def archive(directory: Path, file: Path) -> None:
-    """Write ``directory`` as a gzipped tar; sparse files (preallocated indexes) take no room in it."""
+    """Write ``directory`` as a gzipped tar, in which sparse files (preallocated indexes) take no room."""
     command = ["tar", "--sparse", "--owner=0", "--group=0", "-C", directory.parent, "-czf", file, directory.name]
     subprocess.run(command, check=True)
 

@@ -60,24 +60,24 @@ MAGIC = 0xCAFEBABE
 UTF8, LONG, DOUBLE = 1, 5, 6
 SIZE_TAGS = {2: (7, 8, 16, 19, 20), 3: (15,), 4: (3, 4, 9, 10, 11, 12, 17, 18), 8: (5, 6)}
 CONSTANT_SIZES = {tag: size for size, tags in SIZE_TAGS.items() for tag in tags}
-"""Bytes behind the tag of each kind of constant but UTF8, which carries its length."""
+"""The bytes after the tag of each kind of constant except UTF8, which carries its length."""
 
 
 class ClassFile:
-    """A cursor over one class file; ``test_cases`` goes from its first byte to the end of its methods."""
+    """A cursor over a class file. ``test_cases`` moves from its first byte to the end of its methods."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
 
     def take(self, code: str) -> int:
-        """The next big-endian number; ``code`` as in struct."""
+        """Return the next big-endian number. ``code`` is a format of ``struct``."""
         (number,) = struct.unpack_from(">" + code, self.data, self.position)
         self.position += struct.calcsize(code)
         return int(number)
 
     def test_cases(self) -> Iterator[str]:
-        """The names of the methods that JUnit runs."""
+        """Yield the names of the methods that JUnit runs."""
         if self.take("I") != MAGIC:
             raise ValueError("not a class file")
         self.position += 4  # version
@@ -93,7 +93,7 @@ class ClassFile:
                 yield name
 
     def constants(self) -> dict[int, str]:
-        """The texts of the constant pool by their index; the other constants are passed over."""
+        """Return the texts of the constant pool by their index, and skip the other constants."""
         texts = {}
         count, index = self.take("H"), 1
         while index < count:
@@ -108,7 +108,7 @@ class ClassFile:
         return texts
 
     def member(self, texts: dict[int, str]) -> tuple[str, set[str]]:
-        """The name of a field or method, and the types of its annotations."""
+        """Return the name of a field or method, and the types of its annotations."""
         self.position += 2  # access
         name = texts[self.take("H")]
         self.position += 2  # descriptor
@@ -129,7 +129,7 @@ class ClassFile:
         return kind
 
     def pass_value(self, texts: dict[int, str]) -> None:
-        """Pass over the value of an annotation's parameter."""
+        """Skip the value of an annotation's parameter."""
         match chr(self.take("B")):
             case "@":
                 self.annotation(texts)
@@ -143,7 +143,7 @@ class ClassFile:
 
 
 def read_cases(jars: Iterable[Path]) -> dict[str, list[str]]:
-    """Class with its package -> the names of its cases, both sorted, over all ``jars``."""
+    """Map each class with its package to the names of its cases, both sorted, over all ``jars``."""
     cases: defaultdict[str, set[str]] = defaultdict(set)
     for jar in jars:
         with zipfile.ZipFile(jar) as files:

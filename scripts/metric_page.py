@@ -1,6 +1,6 @@
 """docs/metrics.md: every metric with Kafka's name, from the tables that define them.
 
-`make map` writes it again; a test fails while the page and the tables differ.
+`make map` writes the page again. A test fails while the page and the tables differ.
 """
 
 from __future__ import annotations

@@ -1,26 +1,26 @@
 """Break the code on purpose, one rule at a time, and show that a test of that rule fails.
 
-``python scripts/mutants.py`` (``make mutants``) takes every mutant of ``tests/mutants/*.toml``; with names, only those.
-A mutant is a table named after the mistake:
+``python scripts/mutants.py`` (``make mutants``) takes every mutant of ``tests/mutants/*.toml``, or only the named
+mutants. A mutant is a table with the name of the mistake:
 
 =============  ====================================================================================================
 key            value
 =============  ====================================================================================================
 ``rule``       the rule that the mutant breaks, as a sentence
-``rows``       the rows of docs/parity.md that state the rule (may be left out)
+``rows``       the rows of docs/parity.md that state the rule (optional)
 ``file``       the source file, from the root of the project
 ``find``       the text to replace; it occurs exactly once in the file
 ``replace``    the wrong text
 ``tests``      the tests that must fail, as pytest names them, without parameters
 =============  ====================================================================================================
 
-Steps: the tree is copied once for each process, and the named tests must pass in the copy. Then each mutant is applied
-to a copy, its tests run, and the file is restored. A mutant is *killed* if each of its tests fails by an assertion of
-the test (with parameters: for one of them at least). It *lived* if one of its tests passes. An error in the place of an
-assertion, a test that cannot be imported, and a test that hangs prove nothing about the rule: *unclear*. The last line
-says how many were killed; the exit code is 1 unless all were.
+The tree is copied once for each process, and the named tests must pass in the copy. Then each mutant is applied to a
+copy, its tests run, and the file is restored. A mutant is *killed* if each of its tests fails by an assertion of the
+test (at least for one parameter set). It *lived* if one of its tests passes. It is *unclear* if a test cannot be
+imported, hangs, or ends with an error instead of an assertion, which proves nothing about the rule. The last line
+reports how many were killed. The exit code is 1 unless all were.
 
-The project's tree is only read. ``read_mutants``, ``TreeCopy`` and ``judge`` know nothing of the command line.
+The project's tree is only read. ``read_mutants``, ``TreeCopy`` and ``judge`` do not depend on the command line.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ LINKED = (".venv", ".cache")
 LEFT_OUT = (".git", ".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "build", "dist")
 KERNEL_SUFFIXES = {".pyx", ".pxd", ".c", ".h"}
 HANG_SECONDS = 600
-"""What one test may take before it counts as hanging."""
+"""The time limit of a test. A test that exceeds it hangs."""
 ASSERTION = re.compile(r"assert |AssertionError|Failed: (?!Timeout)")
-"""How the message of a failure begins if an assertion, ``pytest.raises`` or ``pytest.fail`` of the test made it."""
+"""The beginning of a failure's message if an assertion, ``pytest.raises`` or ``pytest.fail`` of the test made it."""
 
 
 class MutantError(Exception):
@@ -68,7 +68,7 @@ class Mutant(NamedTuple):
     rows: tuple[str, ...] = ()
 
     def apply_to(self, text: str) -> str:
-        """``text`` with the mistake in it. MutantError unless it has the place exactly once."""
+        """Return ``text`` with the mistake. Raise MutantError unless the text to replace occurs exactly once."""
         count = text.count(self.find)
         if count != 1:
             raise MutantError(f"{self.name}: the text to replace occurs {count} times in {self.file}, not once")
@@ -84,11 +84,11 @@ class Fate(enum.StrEnum):
 class Verdict(NamedTuple):
     fate: Fate
     reason: str
-    """For people: the tests that failed, or why the mutant does not count as killed."""
+    """The tests that failed, or the reason why the mutant does not count as killed, for people."""
 
 
 class Outcome(enum.Enum):
-    """What became of one case of a test."""
+    """The outcome of one case of a test."""
 
     PASSED = enum.auto()
     ASSERTION = enum.auto()
@@ -96,11 +96,11 @@ class Outcome(enum.Enum):
 
 
 Outcomes = Mapping[str, Collection[Outcome]]
-"""By test, as pytest names it, without parameters: the outcome of each of its cases."""
+"""The outcomes of each test's cases, by the test's pytest name without parameters."""
 
 
 def read_mutants(directory: Path = TABLES) -> list[Mutant]:
-    """Read the mutants of all tables. MutantError if a name occurs twice."""
+    """Read the mutants of all tables. Raise MutantError if a name occurs twice."""
     mutants: dict[str, Mutant] = {}
     for path in sorted(directory.glob("*.toml")):
         for name, fields in tomllib.loads(path.read_text()).items():
@@ -112,10 +112,10 @@ def read_mutants(directory: Path = TABLES) -> list[Mutant]:
 
 
 class TreeCopy:
-    """A private copy of the project, in which one mutant at a time is applied. Removed by whoever made its home."""
+    """A private copy of the project, in which one mutant at a time is applied. The owner of ``home`` removes it."""
 
     def __init__(self, home: Path, root: Path = ROOT) -> None:
-        """Copy ``root`` into the empty directory ``home``; environment and caches are linked."""
+        """Copy ``root`` into the empty directory ``home``. Environment and caches are linked."""
         self._home = home
         self.root = home / "tree"
         shutil.copytree(root, self.root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
@@ -125,7 +125,7 @@ class TreeCopy:
 
     @contextmanager
     def with_mutant(self, mutant: Mutant) -> Iterator[None]:
-        """Apply a mutant, and restore the file at the end. MutantError if it does not fit."""
+        """Apply a mutant, and restore the file at the end. Raise MutantError if it does not fit."""
         path = self.root / mutant.file
         original = path.read_text()
         try:
@@ -145,13 +145,13 @@ class TreeCopy:
         return read_report(report, named)
 
     def require_own_code(self) -> None:
-        """MutantError if the tests would import the code of another tree."""
+        """Raise MutantError if the tests would import the code of another tree."""
         found = self._python("-c", "import tidelog; print(tidelog.__file__)").stdout.strip()
         if not Path(found).is_relative_to(self.root):
             raise MutantError(f"the tests would run {found} instead of the copy in {self.root}")
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a source file, and let no compiled form of the text before outlive it."""
+        """Write a source file, and remove or rebuild the compiled forms of the text before."""
         if path.read_text() == text:
             return
         path.write_text(text)
@@ -168,7 +168,7 @@ class TreeCopy:
 
 
 def read_report(report: Path, tests: Sequence[str]) -> Outcomes:
-    """Read the outcomes of ``tests`` from a report of pytest in JUnit's format; none for tests that did not run."""
+    """Read the outcomes of ``tests`` from pytest's report in JUnit's format. Tests that did not run have none."""
     outcomes: dict[str, list[Outcome]] = {test: [] for test in tests}
     by_case = {_case_name(test): test for test in tests}
     cases = ElementTree.parse(report).iter("testcase") if report.exists() else ()
@@ -180,7 +180,7 @@ def read_report(report: Path, tests: Sequence[str]) -> Outcomes:
 
 
 def _case_name(test: str) -> tuple[str, str]:
-    """The class and name that a test has in a report of JUnit's format."""
+    """Return the class and name of a test in a report in JUnit's format."""
     path, *parts = test.split("::")
     return ".".join([*Path(path).with_suffix("").parts, *parts[:-1]]), parts[-1]
 
@@ -193,7 +193,7 @@ def _outcome(case: ElementTree.Element) -> Outcome:
 
 
 def judge(mutant: Mutant, outcomes: Outcomes) -> Verdict:
-    """Judge a mutant by what became of its tests while it was applied."""
+    """Judge a mutant by the outcomes of its tests while it was applied."""
     if not mutant.tests:
         return Verdict(Fate.LIVED, "no test is named")
     for test in mutant.tests:
@@ -209,7 +209,7 @@ def judge(mutant: Mutant, outcomes: Outcomes) -> Verdict:
 
 
 def failing_before(copies: Sequence[TreeCopy], mutants: Iterable[Mutant]) -> list[str]:
-    """Run the tests of all mutants in copies without a mutant; those that do not pass, sorted."""
+    """Run the tests of all mutants in copies without a mutant. Return the tests that do not pass, sorted."""
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     shares = [tests[number :: len(copies)] for number in range(len(copies))]
     failing = []
@@ -220,7 +220,7 @@ def failing_before(copies: Sequence[TreeCopy], mutants: Iterable[Mutant]) -> lis
 
 
 def try_mutants(copies: Sequence[TreeCopy], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Verdict, float]]:
-    """Apply each mutant to a copy that is free; its verdict and how many seconds it took, in order."""
+    """Apply each mutant to a free copy. Yield its verdict and duration in seconds, in the mutants' order."""
     free: SimpleQueue[TreeCopy] = SimpleQueue()
     for copy in copies:
         free.put(copy)
@@ -241,7 +241,7 @@ def try_mutants(copies: Sequence[TreeCopy], mutants: Sequence[Mutant]) -> Iterat
 
 
 def run_all(mutants: Sequence[Mutant], jobs: int) -> int:
-    """Try the mutants in copies of the tree, and print a line for each; how many were killed."""
+    """Try the mutants in copies of the tree, and print a line for each. Return how many were killed."""
     begun, killed = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="tidelog-mutants-") as home:
         copies = [TreeCopy(Path(home, str(number))) for number in range(max(1, min(jobs, len(mutants))))]

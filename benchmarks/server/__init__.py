@@ -1,1 +1,1 @@
-"""The rows of the broker: Kafka's own clients and tools between two brokers, each a process of its own."""
+"""The rows of the broker: Kafka's own clients and tools with each of the two brokers, all in separate processes."""

@@ -1,6 +1,6 @@
-"""The two brokers, as processes on empty directories: Kafka's with its usual heap and collector, and ``tidelog serve``.
+"""The two brokers as processes on empty directories: Kafka's with its usual heap and collector, and ``tidelog serve``.
 
-Both have the settings of Kafka's tests' broker (one node, no delay for groups); everything else is at its default.
+Both have the settings of the test broker (one node, no delay for groups). All other settings have their defaults.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 from real_kafka.broker import Broker
 
 KAFKA_THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.threads": "10"}
-"""Kafka's defaults, where its tests' broker has less."""
+"""Kafka's defaults. The broker of the tests has fewer threads."""
 SETTINGS = {"log.segment.delete.delay.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
 _NO_TOPIC = TopicMetadata()
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Not for a broker: what is installed has its bytecode, too."""
+"""The variable is removed for a broker, because an installed broker has bytecode too."""
 _PATIENCE_S = 60
 _SERVING = re.compile(r"^serving +PLAINTEXT://([^\s,]+)(?:, SSL://(\S+))?$", re.MULTILINE)
 
 
 class Server(Protocol):
-    """A broker that runs."""
+    """A running broker."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -41,10 +41,10 @@ class Server(Protocol):
 
 
 class TidelogBroker:
-    """``tidelog serve`` on ``directory``, its messages in ``directory``.log; leaving the context ends it."""
+    """``tidelog serve`` on ``directory``, with messages in ``directory``.log. Leaving the context ends it."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> None:
-        """``more_listeners``: besides the open one."""
+        """Keep the settings. ``more_listeners`` come after the open listener."""
         self.directory = directory
         self._more_listeners = more_listeners
         self._settings = {**SETTINGS, "log.dirs": str(directory), **(settings or {})}
@@ -52,7 +52,7 @@ class TidelogBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
         self.tls_bootstrap = ""
-        """Of a listener with TLS, where it has one."""
+        """The address of the listener with TLS, if there is one."""
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +69,7 @@ class TidelogBroker:
         return self._process.pid
 
     def launch(self, address: str = "127.0.0.1:0") -> None:
-        """Start the process; it does not serve yet."""
+        """Start the process without waiting until it serves."""
         listeners = ",".join(filter(None, (f"PLAINTEXT://{address}", self._more_listeners)))
         settings = {**self._settings, "listeners": listeners}
         command = [str(Path(sys.executable).with_name("tidelog")), "serve"]
@@ -81,7 +81,7 @@ class TidelogBroker:
         self.bootstrap = address
 
     def start(self) -> None:
-        """Return when it serves."""
+        """Start the process and return when it serves."""
         self.launch()
         deadline = time.monotonic() + _PATIENCE_S
         while (found := _SERVING.search(self._log.read_text())) is None:
@@ -92,7 +92,7 @@ class TidelogBroker:
         self.bootstrap, self.tls_bootstrap = found[1], found[2] or ""
 
     def stop(self) -> None:
-        """In order."""
+        """Shut down cleanly, or kill the process after a timeout."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -104,7 +104,7 @@ class TidelogBroker:
 
 
 def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> Broker:
-    """A formatted one that does not run yet. ``more_listeners``: besides the open one."""
+    """Format a broker without starting it. ``more_listeners`` come after the open listener."""
     broker = Broker(
         directory / "data",
         work=directory / "work",
@@ -118,7 +118,7 @@ def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None, *, 
 
 
 def renew_topic(server: Server, topic: str, *, partitions: int = 1) -> None:
-    """An empty topic in the place of the one that there may be; returns when it can be written to."""
+    """Replace the topic by an empty one. Return when clients can write to it."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 2})
     if topic in admin.list_topics(timeout=_PATIENCE_S).topics:
         admin.delete_topics([topic])[topic].result(_PATIENCE_S)
@@ -130,6 +130,6 @@ def renew_topic(server: Server, topic: str, *, partitions: int = 1) -> None:
 
 
 def free_address() -> str:
-    """An address of this machine that nobody listens on."""
+    """Return an address of this machine on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"127.0.0.1:{listening.getsockname()[1]}"

@@ -1,6 +1,6 @@
-"""Row consume: Kafka's ConsumerPerformance over what ProducerPerformance wrote, on the same cores as the broker.
+"""Row consume: Kafka's ConsumerPerformance reads the records of ProducerPerformance, on the same cores as the broker.
 
-Each run is a new client and a new group, which joins within the time; both are read from the page cache.
+Each run is a new client and a new group, and the time includes joining. Both brokers read from the page cache.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Row idle: what clients and topics cost that do nothing; ours alone, a new broker for each run.
+"""Row idle: the cost of idle clients and topics. Ours alone, with a new broker for each run.
 
-The memory is what the broker has in use above what it had before they came, the time on a core a share of one.
+The memory is the broker's growth since before the clients or topics. The time is a share of one core.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PARTITIONS = 500
 LIMIT_PERCENT = 1.0
 _WINDOW_S = 5.0
 _CALM_S = 2.0
-"""For what came to settle."""
+"""The time in seconds for the broker to settle."""
 
 Come = Callable[[TidelogBroker, ExitStack], None]
-"""What shall be idle comes to a broker; it goes with the stack."""
+"""A function that brings the idle clients or topics to a broker. The stack removes them."""
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -40,7 +40,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 class _Idle:
-    """Runs with one kind of idle thing; ``shares`` of a core are those of the same runs."""
+    """Runs with one kind of idle clients or topics. ``shares`` of a core come from the same runs."""
 
     def __init__(self, bench: Bench, come: Come) -> None:
         self._bench = bench
@@ -51,7 +51,7 @@ class _Idle:
         with ExitStack() as stack:
             broker = stack.enter_context(TidelogBroker(self._bench.directory() / "tidelog"))
             broker.start()
-            renew_topic(broker, "warm")  # what the first topic imports is not the partitions' share
+            renew_topic(broker, "warm")  # the modules that the first topic imports do not count for the partitions
             time.sleep(_CALM_S)
             before = resident_bytes(broker.process_id)
             self._come(broker, stack)

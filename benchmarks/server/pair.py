@@ -1,4 +1,4 @@
-"""Both brokers as the rows have them: started once, written to and read from in turns, looked at in the end."""
+"""Both brokers as the rows use them: started once, written to and read from in turns, and measured at the end."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ LOADS = (
 
 @dataclass(slots=True)
 class Side:
-    """One broker, and what was measured of it."""
+    """A broker and its measurements."""
 
     server: Server
     entrance: Entrance
     latencies: defaultdict[Load, list[Done]] = field(default_factory=lambda: defaultdict(list))
-    """Of the runs of ``produce``, in order."""
+    """The latencies of the runs of ``produce``, in the runs' order."""
     core_seconds: float = 0.0
-    """Of the broker, in the last run."""
+    """The broker's seconds of a core in the last run."""
     _written: set[Load] = field(default_factory=set)
 
     def produce(self, load: Load) -> Done:
-        """Into a new topic."""
+        """Produce to a new topic."""
         renew_topic(self.server, load.topic)
         before = core_seconds(self.server.process_id)
         produced = produce(self.entrance, load)
@@ -44,7 +44,7 @@ class Side:
         return produced.done
 
     def consume(self, load: Load) -> Done:
-        """What was produced last."""
+        """Consume the records that were produced last."""
         if load not in self._written:
             self.produce(load)
         before = core_seconds(self.server.process_id)
@@ -53,13 +53,13 @@ class Side:
         return done
 
     def note(self, load: Load, times: Times) -> str:
-        """What is to be said of the runs of a work."""
+        """Return a remark on the runs of a piece of work."""
         return (
             f"{load.records / times.median:,.0f} records a second, {self.core_seconds:.1f} s of a core for the broker"
         )
 
     def memory(self, loads: tuple[Load, ...]) -> Done:
-        """In megabytes, after a run of each work at least."""
+        """Return the memory in megabytes after at least one run of each load."""
         for load in loads:
             if load not in self._written:
                 self.consume(load)
@@ -67,17 +67,17 @@ class Side:
 
 
 class Pair:
-    """``kafka`` and ``tidelog``, and the loads for them."""
+    """The sides ``kafka`` and ``tidelog``, and their loads."""
 
     def __init__(self, kafka: Side, tidelog: Side, scale: float) -> None:
-        """Of brokers that run."""
+        """Keep the sides of two running brokers."""
         self.kafka = kafka
         self.tidelog = tidelog
         self.loads = tuple(replace(load, records=max(round(load.records * scale), 1000)) for load in LOADS)
 
     @classmethod
     def start(cls, directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> Pair:
-        """``enter``: keeps a broker until the run ends."""
+        """Start both brokers. ``enter`` keeps a broker until the run ends."""
         kafka, tidelog = kafka_broker(directory), TidelogBroker(directory / "tidelog")
         for broker in (kafka, tidelog):
             enter(broker)

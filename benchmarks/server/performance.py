@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance and ConsumerPerformance, in a JVM as their scripts start it; they do the timing."""
+"""Kafka's own ProducerPerformance and ConsumerPerformance in a JVM as their scripts start it. They measure the time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PRODUCED = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*, ([\d.]+) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """Where clients get in, and what they have to know for it."""
+    """The address for clients, and the settings that they need."""
 
     bootstrap: str
     properties: Path | None = None
-    """A client's file, for a listener that is not open to everybody."""
+    """A client's properties file for a listener with security."""
 
     def options(self, name: str) -> tuple[str, ...]:
         return () if self.properties is None else (name, str(self.properties))
@@ -30,7 +30,7 @@ class Entrance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Records that are produced and consumed."""
+    """Records to produce and consume."""
 
     name: str
     topic: str
@@ -49,7 +49,7 @@ class Produced:
 
 
 def produce(entrance: Entrance, load: Load) -> Produced:
-    """As fast as it goes, acks=all, every other setting of the producer its default."""
+    """Produce at full speed with acks=all and the producer's default settings."""
     printed = _run(
         "ProducerPerformance",
         *("--topic", load.topic, "--num-records", str(load.records), "--record-size", str(load.record_bytes)),
@@ -66,7 +66,7 @@ def produce(entrance: Entrance, load: Load) -> Produced:
 
 
 def consume(entrance: Entrance, load: Load) -> Done:
-    """From the beginning, by a new group, joining it included."""
+    """Consume from the beginning with a new group. The time includes joining."""
     printed = _run(
         "ConsumerPerformance",
         *entrance.options("--consumer.config"),
@@ -82,7 +82,7 @@ def consume(entrance: Entrance, load: Load) -> Done:
 
 
 def _run(tool: str, *arguments: str) -> str:
-    """What a tool prints."""
+    """Return a tool's output."""
     command = java_command(f"{_TOOLS}.{tool}", *arguments, heap_mib=_HEAP_MIB, switches=())
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=_PATIENCE_S)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""What Linux counts of a running process: its memory, and the time it had on a core."""
+"""Linux's counters of a running process: its memory, and its time on a core."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def resident_bytes(process_id: int) -> int:
 
 
 def core_seconds(process_id: int) -> float:
-    """Of all its threads that there are now."""
+    """Return the time of all threads that exist now."""
     tasks = (_PROCESSES / str(process_id) / "task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9

@@ -1,8 +1,8 @@
-"""Row produce: Kafka's ProducerPerformance, acks=all, on the same cores as the broker that it writes to.
+"""Row produce: Kafka's ProducerPerformance with acks=all, on the same cores as the broker that it writes to.
 
-Each run is a new client and a new topic of one partition; the client does the timing. The line for the latency is of
-the same runs as the one above it: the mean of the time from ``send`` to the answer, as the client has it, the wait in
-the client's own buffer included.
+Each run is a new client and a new topic of one partition. The client measures the time. The line for the latency comes
+from the same runs as the line above it. It is the mean time from ``send`` to the response, as the client measures it,
+with the wait in the client's own buffer.
 """
 
 from __future__ import annotations

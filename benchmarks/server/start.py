@@ -1,9 +1,8 @@
-"""Row start: from the start of the process to the first request that is answered; and the memory a broker has in use.
+"""Row start: the time from the start of the process to the first response, and the broker's memory.
 
-A start finds the directory of an earlier one that was stopped in order. The request is ApiVersions, asked again as soon
-as nobody answers. ``tidelog.testing.Broker`` starts in a process that had one before, as all but the first test of a
-suite find it, on a new directory. The memory is that of the brokers which the rows produce and consume had, after
-these.
+A start finds a directory after a clean shutdown. The request is ApiVersions, repeated until there is a response.
+``tidelog.testing.Broker`` starts on a new directory in a process that had a broker before, like all but the first test
+of a suite. The memory is that of the brokers of the rows produce and consume after these rows.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def _starts(broker: Broker | TidelogBroker, launch: Callable[[], None]) -> Callable[[], Done]:
-    """A start and an orderly stop."""
+    """Return a function that starts and cleanly stops the broker, and times the start."""
 
     def run() -> Done:
         start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Row tls: as rows produce and consume, by way of TLS 1.3.
+"""Row tls: the rows produce and consume with TLS 1.3.
 
-Without it a fetch goes from the page cache to the socket, with it each byte passes through the broker to be encrypted:
-by OpenSSL here, by Java's own TLS there.
+Without TLS a fetch goes from the page cache to the socket. With TLS each byte passes through the broker for encryption:
+by OpenSSL in tidelog, by Java's own TLS in Kafka.
 """
 
 from __future__ import annotations

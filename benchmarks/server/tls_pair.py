@@ -1,7 +1,7 @@
-"""Both brokers with a listener of TLS, a key of their own making, and clients that trust it.
+"""Both brokers with a TLS listener and a self-made key, and clients that trust it.
 
-The key is of a curve (P-256), TLS is 1.3; which cipher is spoken the two ends decide, as anywhere. Topics are made by
-way of the open listener that each broker has besides.
+The key is on the curve P-256 and TLS is 1.3. The two ends choose the cipher as usual. Topics are created through the
+open listener that each broker also has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.testing.broker.in_process import keep_port
 
 
 def tls_pair(directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> Pair:
-    """``enter``: keeps a broker until the run ends."""
+    """Start both brokers. ``enter`` keeps a broker until the run ends."""
     files = write_files(directory / "keys")
     settings = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL",

@@ -1,4 +1,4 @@
-"""``tidelog serve`` as a process beside the demo, and what of its state its files show."""
+"""``tidelog serve`` as a process of the demo, and the state that its files show."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ import tidelog
 PATIENCE_S = 60
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",  # any port
-    "replica.high.watermark.checkpoint.interval.ms": "200",  # what readers of its files go by; by default 5 seconds
+    "replica.high.watermark.checkpoint.interval.ms": "200",  # for readers of its files; the default is 5 seconds
 }
 
 
 class Broker:
-    """Serves from ``with`` on, its data in ``workspace``/tidelog-data; stopped in order at the end."""
+    """A broker that serves from ``with`` on, with data in ``workspace``/tidelog-data, and shuts down cleanly at the
+    end.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self.data = workspace / "tidelog-data"
@@ -46,7 +48,7 @@ class Broker:
             sys.exit(f"the broker ended badly:\n{''.join(self._said)}")
 
     def stop(self) -> int:
-        """Its exit code; idempotent."""
+        """Stop the broker and return its exit code. A second call is a no-op."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE_S)
@@ -57,7 +59,7 @@ class Broker:
             future.result(PATIENCE_S)
 
     def wait_for_checkpoint(self, *topics: str) -> None:
-        """Until the high watermarks that readers of its files find are the ends of the logs."""
+        """Wait until the high watermarks that readers of the broker's files find are the ends of the logs."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with tidelog.open_directory(self.data, read_only=True) as directory:
@@ -69,7 +71,7 @@ class Broker:
         sys.exit("the broker has not checkpointed its high watermarks")
 
     def _address(self) -> str:
-        """As it says itself once it serves."""
+        """Return the address that the broker prints when it serves."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._said.append(line)
@@ -78,6 +80,6 @@ class Broker:
         sys.exit(f"the broker has not started:\n{''.join(self._said)}")
 
     def _listen(self) -> None:
-        """So that it is never kept from speaking."""
+        """Read the broker's messages, so that it never blocks on a full pipe."""
         assert self._process.stderr is not None
         self._said += self._process.stderr

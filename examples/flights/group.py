@@ -1,8 +1,8 @@
-"""A consumer group reads the flights: members come and go, the partitions change hands, and a picture shows it.
+"""A consumer group reads the flights: members come and go, partitions change their owner, and a picture shows it.
 
-Each member is a thread with a consumer of its own. It commits what it has read before it asks for more, so a partition
-that changes hands goes on behind the last flight that was read. The flights to go, the lag, are those of committed
-transactions: aborted ones and the markers between them have offsets, but nobody reads them.
+Each member is a thread with a consumer of its own. It commits its offsets before it asks for more, so the next owner of
+a partition continues after the last flight that was read. The lag counts the remaining flights of committed
+transactions. Aborted flights and markers have offsets too, but no member reads them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ STYLES = {"Ada": "cyan", "Ben": "magenta", "Cleo": "yellow"}
 
 
 class Board:
-    """Who has which partition, and how much of it is read; any thread."""
+    """The owner of each partition, and the progress of its reading. Thread rule: any thread."""
 
     def __init__(self, flights: Mapping[int, int]) -> None:
-        """``flights``: how many each partition has."""
+        """Keep ``flights``, the number of flights in each partition."""
         self.flights = flights
         self.read: Counter[tuple[int, int]] = Counter()
-        """How often, by partition and offset."""
+        """The number of reads by partition and offset."""
         self.failure: BaseException | None = None
         self._owners: dict[int, str] = {}
         self._read_of: Counter[int] = Counter()
@@ -40,7 +40,7 @@ class Board:
         self._changed = threading.Condition()
 
     def wait_for_share(self, share: float) -> None:
-        """Until that share of all flights is read."""
+        """Wait until the group has read this share of all flights."""
         wanted = share * sum(self.flights.values())
         with self._changed:
             self._changed.wait_for(lambda: self.failure or self._read_of.total() >= wanted, PATIENCE_S)
@@ -87,7 +87,7 @@ class Board:
 
 
 class Member(threading.Thread):
-    """Reads until it is told to leave."""
+    """A member that reads until ``leaves`` is set."""
 
     def __init__(self, name: str, bootstrap: str, board: Board, pause_s: float) -> None:
         super().__init__(daemon=True)
@@ -102,7 +102,7 @@ class Member(threading.Thread):
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "heartbeat.interval.ms": 100,  # how soon it hears of others that come and go
+                "heartbeat.interval.ms": 100,  # the delay until it notices that others come and go
                 "log_level": 0,
             }
         )
@@ -127,7 +127,7 @@ class Member(threading.Thread):
         return lambda _, places: self._board.on_owner(self._member, [one.partition for one in places], is_owner)
 
     def _take(self) -> None:
-        """Some flights; committed before they count as read."""
+        """Read some flights. Commit them before they count as read."""
         behind: dict[int, int] = {}
         for message in (messages := self._consumer.consume(AT_ONCE, 0.05)):
             if message.error():
@@ -140,9 +140,9 @@ class Member(threading.Thread):
 
 
 def read_by_group(bootstrap: str, flights: Mapping[int, int], pause_s: float) -> Board:
-    """All flights, of which each partition has so many: one member begins, two join, the first one leaves.
+    """Read all flights: one member begins, two join, the first one leaves. ``flights`` is their number by partition.
 
-    ``pause_s``: between two reads of a member, so that one can watch.
+    ``pause_s`` is the pause between two reads of a member, so that a person can watch.
     """
     board = Board(flights)
     ada, ben, cleo = members = [Member(name, bootstrap, board, pause_s) for name in STYLES]

@@ -1,14 +1,13 @@
-"""The flights demo: a broker at work, then the disk of a broker that was killed; both are tables to Spark.
+"""The flights demo: a running broker, then the disk of a killed broker. Spark reads both as tables.
 
-Run by ``make demo``. Every step prints the command or call it makes and how long it took, and checks its numbers.
+``make demo`` runs it. Every step prints its command or call and its duration, and checks its numbers.
 
 ======  ==============================================================================================================
-act     what happens
+act     steps
 ======  ==============================================================================================================
 first   ``tidelog serve``: the flights are sent in transactions, read by a group, and queried in the broker's own files
         while it runs
-second  no broker: the directory that a Kafka broker left when it was killed is recovered, verified, counted, queried
-        and appended to
+second  no broker: the directory of a killed Kafka broker is recovered, verified, counted, queried and appended to
 ======  ==============================================================================================================
 """
 
@@ -78,7 +77,7 @@ def main() -> None:
 def serve(
     spark: SparkSession | None, workspace: Path, flights: Sequence[Message], airports: Sequence[Message], pause_s: float
 ) -> list[Row]:
-    """The first act. Delays by origin and month, as Spark found them while the broker ran."""
+    """Play the first act. Return Spark's delays by origin and month from the running broker."""
     rows: list[Row] = []
     with step("Start a broker"):
         broker = start_broker(workspace)
@@ -168,7 +167,7 @@ def query_beside(spark: SparkSession, broker: Broker, sender: Sender, flights: S
 
 
 def recover(disk: Path) -> None:
-    """The second act begins: a directory without a broker is put in order."""
+    """Begin the second act: recover a directory without a broker."""
     with step("No broker now: repair the killed one's disk, first as a plan"):
         tidelog_command("recover", disk)
         tidelog_command("recover", disk, "--apply")

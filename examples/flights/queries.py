@@ -1,4 +1,4 @@
-"""What the demo asks Spark, over any Kafka data directory, and how it shows the answers."""
+"""The demo's Spark queries over any Kafka data directory, and the display of their results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def draw(delays: DataFrame, path: Path) -> None:
 
 
 def print_counts(spark: SparkSession, disk: Path, topic: str) -> dict[str, int]:
-    """Rows by isolation level."""
+    """Print and return the number of rows by isolation level."""
     table = Table("isolation level", f"rows of {topic}", "mean delay, minutes")
     found: dict[str, int] = {}
     for isolation in ("read_uncommitted", "read_committed"):

@@ -1,7 +1,7 @@
-"""Flights are sent to the broker in transactions, and some of them are aborted on the way.
+"""Flights are sent to the broker in transactions, and some of the transactions are aborted.
 
-An aborted transaction stays in the log: its records have offsets, and a marker behind them says that they do not
-count. ``read_committed`` passes over them, ``read_uncommitted`` does not. What was aborted is sent again, so every
+An aborted transaction stays in the log. Its records have offsets, and a marker after them cancels them.
+``read_committed`` readers skip them, ``read_uncommitted`` readers do not. Aborted flights are sent again, so every
 flight is committed once.
 """
 
@@ -35,7 +35,7 @@ class Message(NamedTuple):
 
 
 def messages_on(disk: Path, topic: str) -> list[Message]:
-    """What a broker left in its directory, its partitions merged by time; the directory stays as it is."""
+    """Read a topic of a broker's directory with its partitions merged by time. The directory does not change."""
     with tidelog.open_directory(disk, read_only=True) as directory:
         found = [
             [
@@ -48,14 +48,14 @@ def messages_on(disk: Path, topic: str) -> list[Message]:
 
 
 class Sender:
-    """One transactional producer, with what it has committed and aborted so far."""
+    """A transactional producer, with its committed and aborted messages so far."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": "flights",
-                "transaction.timeout.ms": 300_000,  # Spark begins while one is open, on machines that are slow, too
+                "transaction.timeout.ms": 300_000,  # Spark begins while one is open, also on slow machines
                 "compression.type": "lz4",
                 "partitioner": "murmur2_random",
                 "log_level": 0,
@@ -64,12 +64,12 @@ class Sender:
         self._producer.init_transactions(PATIENCE_S)
         self._open = 0
         self.aborted = 0
-        """Messages."""
+        """The number of aborted messages."""
         self.transactions: list[bool] = []
-        """In their order; False for one that was aborted."""
+        """The transactions in their order: True if committed, False if aborted."""
 
     def begin(self, topic: str, messages: Sequence[Message]) -> None:
-        """A transaction with ``messages``; all of them are in the log when this returns."""
+        """Begin a transaction with ``messages``. All of them are in the log when this returns."""
         self._producer.begin_transaction()
         self._open = len(messages)
         for message in messages:
@@ -85,7 +85,7 @@ class Sender:
         self.aborted += self._open
 
     def send_flights(self, flights: Sequence[Message]) -> None:
-        """All of them, with a picture of the transactions."""
+        """Send all flights, with a picture of the transactions."""
         bar = Progress(TextColumn("  flights committed"), BarColumn(30), MofNCompleteColumn(), console=console)
         task = bar.add_task("", total=len(flights))
         with picture(Group(bar, self)):

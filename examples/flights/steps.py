@@ -44,7 +44,7 @@ def picture(of: RenderableType) -> Iterator[None]:
 
 
 def check(words: str, found: object, wanted: object) -> None:
-    """Print that ``found`` is as wanted, or end the demo."""
+    """Print that ``found`` equals ``wanted``, or end the demo."""
     if found != wanted:
         sys.exit(f"  ✗ {words}: found {found}, not {wanted}")
     say(f"[green]✓[/green] {words}")
@@ -62,12 +62,12 @@ def tidelog_command(*arguments: object) -> None:
 
 
 def record(width: int) -> None:
-    """Keep the output for ``save_picture``; of a command's own output, keep the last line."""
+    """Record the output for ``save_picture``. Only the last line of a command's own output is recorded."""
     console.record, console.width = True, width
 
 
 def save_picture(path: Path) -> None:
-    """Write the recorded output as SVG. It names no font of another host: the reader's monospaced font will do."""
+    """Write the recorded output as SVG. It names no font of another host, so the reader's monospaced font appears."""
     template = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     picture = console.export_svg(title="make demo", code_format=template, unique_id="demo")
     path.write_text("".join(line.strip() + "\n" for line in picture.splitlines() if line.strip()))

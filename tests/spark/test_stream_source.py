@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 def run(
     frame: DataFrame, checkpoint: Path, *, available_now: bool
 ) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
-    """Run the query over all available data. Return (partition, offset) of the rows, and progress of batches with rows."""
+    """Run the query over all available data. Return (partition, offset) of rows, and progress of batches with rows."""
     rows: list[tuple[int, int]] = []
 
     def take(batch: DataFrame, number: int) -> None:

@@ -41,7 +41,7 @@ DECIDED = POINTS[POINTS.index("decided") :]
 
 
 def give_order(path: Path, who: str, point: str, *, driver_group: int) -> None:
-    """Order a death at ``point``. The table lists the values of ``who``:
+    """Order a death at ``point``. The table shows the values of ``who``:
 
     ============  ==============================================================================
     worker        a worker of the tasks: the process at the point, or all that have staged and wait
