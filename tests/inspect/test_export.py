@@ -180,7 +180,7 @@ def test_a_partition_in_two_directories(golden: GoldenFactory, tmp_path: Path) -
     part = [TopicPartition("gz", 0)]
     sources = [(golden(SCENARIOS), part), (golden(SCENARIOS, "unclean"), part)]
     options = ExportOptions(output=tmp_path / "out", format=ExportFormat.CSV)
-    with pytest.raises(ConfigError, match="export them apart"):
+    with pytest.raises(ConfigError, match="export them separately"):
         export_partitions(LOCAL, sources, options)
     together = ExportOptions(output=tmp_path / "both.arrow", format=ExportFormat.ARROW, one_file=True)
     assert sum(result.records for result in export_partitions(LOCAL, sources, together)) == 3000

@@ -55,7 +55,7 @@ def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
         "zookeeper.connect",
         "process.roles: a controller alone",
         "controller.quorum.voters",
-        "ssl.keystore.location: listener SSL needs a key",
+        "ssl.keystore.location: must be set: listener SSL needs a key",
         "max.connections.per.ip.overrides",
         "authorizer.class.name: my.Authorizer is not known here",
         "remote.log.storage.system.enable",

@@ -197,7 +197,7 @@ def test_before_a_client_is_known_its_requests_are_small(home: SecureHome, caplo
     with connected(home.listener("SASL").port) as sock:
         sock.sendall(struct.pack(">i", 524_289))
         assert sock.recv(1) == b""
-    assert "524288 are the most" in lines(caplog)[0]
+    assert "524288 for requests without records" in lines(caplog)[0]
     assert home.counts("SASL") == (before[0], before[1] + 1)
     with home.wire("SASL") as client:
         log_in(client, "PLAIN")
@@ -277,7 +277,7 @@ def test_a_client_without_a_certificate_that_is_trusted_is_not_served(
         client.call(ApiKey.METADATA, topics=[])
     home.wait_for(lambda: home.listener("MUTUAL").authentications.failed == before[1] + 1)
     (line,) = lines(caplog)
-    reason = "peer did not return a certificate" if shown == "none" else "its certificate is refused: unable to get"
+    reason = "peer did not return a certificate" if shown == "none" else "the client's certificate is not valid: unable to get"
     assert f"its TLS handshake at MUTUAL failed: {reason}" in line
 
 
