@@ -1,6 +1,7 @@
 """Check the project's English: docstrings, comments, messages and pages follow the rules of docs/glossary.md.
 
-``python scripts/english.py [FILE…]`` prints one line for each finding, and ends with 1 if there is one.
+``python scripts/english.py [--new] [FILE…]`` prints one line for each finding, and ends with 1 if there is one. With
+``--new`` it skips the files that ``tests/project/english_exceptions.txt`` lists.
 ``tests/project/test_english.py`` runs the same check over the whole project.
 """
 
@@ -28,6 +29,7 @@ VAGUE_OPENINGS = frozenset(WORDS["vague_openings"].split())
 """A noun phrase that names the thing begins with none of these."""
 VAGUE_COMMENT_OPENINGS = frozenset(WORDS["vague_comment_openings"].split())
 MAX_WORDS = 30
+EXCEPTIONS = ROOT / "tests" / "project" / "english_exceptions.txt"
 
 
 def _compiled(table: str) -> list[tuple[re.Pattern[str], str]]:
@@ -261,7 +263,12 @@ def checked_files() -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    files = [Path(argument).resolve().relative_to(ROOT) for argument in arguments] or checked_files()
+    checked = set(checked_files())
+    if "--new" in arguments:
+        arguments.remove("--new")
+        checked -= {Path(name) for name in EXCEPTIONS.read_text().split()}
+    named = {Path(argument).resolve().relative_to(ROOT) for argument in arguments}
+    files = sorted(named & checked if named else checked)
     found = [finding for path in files for finding in findings(path)]
     for finding in found:
         print(finding)

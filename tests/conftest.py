@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from golden_sets import footprint, unpack
 
-pytest_plugins = ("skip_guard",)
+pytest_plugins = ("skip_guard", "quick_tier")
 
 # A busy machine is no reason to fail: an example may take as long as it takes.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

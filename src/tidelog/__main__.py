@@ -1,4 +1,4 @@
-"""``python -m tidelog``: the ``tidelog`` command by the interpreter's name, where no script is on the path."""
+"""``python -m tidelog`` runs the ``tidelog`` command where its script is not on the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker for tests that need nothing special of it."""
+"""A broker with default settings for tests without special needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client(home: BrokerHome) -> Iterator[WireClient]:
 
 @pytest.fixture(autouse=True)
 def levels_of_loggers() -> Iterator[None]:
-    """As they were, after a test: a broker's administrators may change them for the whole process."""
+    """Restore the loggers' levels after a test: a broker's administrators can change them for the whole process."""
     loggers = [
         logging.root,
         *(one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)),

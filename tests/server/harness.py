@@ -1,4 +1,4 @@
-"""A broker in this process as the tests of its parts want it, and a client that speaks the wire protocol itself."""
+"""A broker in this process for tests of its parts, and a client that speaks the wire protocol itself."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tidelog.testing import Broker
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 KEEPING = {"log.retention.ms": "-1"}
-"""For a broker that is given records whose times are years ago: by default it looks after 30 s, and deletes them."""
+"""Keeps records whose timestamps are years old. The default retention deletes them after 30 s, with the first check."""
 
 
 WITHOUT_DEFAULT = (ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
-"""APIs whose timeout is 0 unless it is given, which is over at once."""
+"""APIs whose default timeout is 0 ms, which expires immediately."""
 
 
 class BrokerHome(Broker):
-    """With Kafka's own defaults, and settings as keyword arguments: Kafka's keys with ``_`` for ``.``."""
+    """A broker with Kafka's own defaults. Settings are keyword arguments: Kafka's keys with ``_`` for ``.``."""
 
     base_configs: ClassVar[Mapping[str, str]] = {
         "node.id": "1",
@@ -45,7 +45,7 @@ class BrokerHome(Broker):
 
     @property
     def port(self) -> int:
-        """Of its first listener, whatever the settings say of it."""
+        """The port of the first listener."""
         return self.server.listeners[0].port
 
     @property
@@ -53,7 +53,7 @@ class BrokerHome(Broker):
         return f"127.0.0.1:{self.port}"
 
     def client(self, **options: Any) -> WireClient:
-        """A new connection; the caller closes it."""
+        """Open a connection, which the caller closes."""
         return WireClient(self.port, **options)
 
 
@@ -64,7 +64,7 @@ def running_broker(directory: Path, **settings: str) -> Iterator[BrokerHome]:
 
 
 class WireClient:
-    """One connection. ``call`` sends a request and waits for its answer; ``send`` and ``receive`` are its halves."""
+    """A connection. ``call`` sends a request and waits for its response. ``send`` and ``receive`` are its halves."""
 
     def __init__(self, port: int, *, client_id: str | None = "test", host: str = "127.0.0.1") -> None:
         self.port = port
@@ -82,12 +82,12 @@ class WireClient:
         self.socket.close()
 
     def call(self, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
-        """``version`` None: the latest. ``values``: as ``write_request`` takes them."""
+        """Send a request, by default in the latest version. ``values`` are the arguments of ``write_request``."""
         version = VERSIONS[api].latest if version is None else version
         return self.receive(api, version, self.send(api, version, **values))
 
     def send(self, api: ApiKey, version: int, **values: Any) -> int:
-        """The request's correlation id."""
+        """Return the request's correlation id."""
         values = {"timeout": 60_000} | values if api in WITHOUT_DEFAULT else values
         self._next_id += 1
         header = write_request_header(api, version, self._next_id, self._client_id)
@@ -96,19 +96,19 @@ class WireClient:
         return self._next_id
 
     def receive(self, api: ApiKey, version: int, correlation_id: int) -> Struct:
-        """The next answer, which has to be the one to this request."""
+        """Return the next response, which must belong to this request."""
         frame = self.receive_frame()
         header = response_header(api, version, correlation_id)
         assert frame.startswith(header), (api, version, correlation_id, frame[:20])
         return read_response(api, version, frame[len(header) :])
 
     def receive_frame(self) -> bytes:
-        """ConnectionError where the broker closes the connection instead."""
+        """Raise ConnectionError if the broker closes the connection instead."""
         (length,) = struct.unpack(">i", self._receive(4))
         return self._receive(length)
 
     def is_closed_by_broker(self) -> bool:
-        """Waits for it: TimeoutError where nothing comes; whatever else comes is read."""
+        """Read until the broker closes the connection. Raise TimeoutError if nothing arrives."""
         try:
             while self.socket.recv(65536):
                 pass

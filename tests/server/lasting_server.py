@@ -1,4 +1,4 @@
-"""``tidelog serve`` in one directory and at one port through stops and kills, each start a process of its own."""
+"""A ``tidelog serve`` process that can be stopped, killed and started again with the same directory and port."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tidelog.testing.broker.in_process import keep_port
 
 
 class LastingServer:
-    """Serving from ``with`` on, but between ``stop`` or ``kill`` and ``start``; gone after it."""
+    """The server runs inside ``with``, except between ``stop`` or ``kill`` and ``start``."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        """``settings``: Kafka's keys with ``_`` for ``.``."""
+        """Take settings as Kafka's keys with ``_`` for ``.``."""
         self._directory = directory
         self._place = keep_port()
         self.bootstrap = f"127.0.0.1:{self._place.getsockname()[1]}"
@@ -41,17 +41,17 @@ class LastingServer:
 
     @property
     def logs(self) -> Path:
-        """Its log directory."""
+        """The log directory."""
         return self._directory / "tidelog-data"
 
     def start(self) -> None:
-        """Return when it serves."""
+        """Return when the server is ready."""
         assert self._process is None, "one process owns the directory"
         self._process = ServerProcess(self._directory, *self._arguments)
         self._process.line_with("serving")
 
     def stop(self) -> None:
-        """In order, as SIGTERM asks."""
+        """Send SIGTERM and wait for a clean shutdown."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         code, words = self._process.ended()
@@ -59,7 +59,7 @@ class LastingServer:
         assert code == 0, words
 
     def kill(self) -> None:
-        """As ``kill -9``; idempotent."""
+        """Send SIGKILL. The call is idempotent."""
         if self._process is not None:
             self._process.kill()
             self._process = None

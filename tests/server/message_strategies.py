@@ -1,4 +1,4 @@
-"""Hypothesis strategies for requests: any values that a version's fields can hold, at the edges more often than not."""
+"""Hypothesis strategies for requests: any values that a version's fields can hold, often boundary values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_ITEMS = 3
 
 @cache
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[dict[str, Any]]:
-    """Values for ``write_request``."""
+    """Return values for ``write_request``."""
     return _values(struct_class(api, Direction.REQUEST, version))
 
 

@@ -1,1 +1,1 @@
-"""The ``tidelog`` command: one command a file; commands return reports, an output prints them."""
+"""The ``tidelog`` command. Each command has a file and returns a report, which ``output`` prints."""

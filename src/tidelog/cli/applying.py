@@ -1,4 +1,4 @@
-"""Carry out what was planned for log directories: one after the other, with a progress bar, cancelled by Ctrl-C."""
+"""Carries out plans for log directories one after another, with a progress bar and cancellation by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def apply_to_each(targets: Sequence[Target], apply: Callable[[Target], T], exit_code: ExitCode) -> list[T]:
-    """Results; a directory in which it cannot be done is told on stderr (exit code 3), and the next has its turn."""
+    """Return the results. Print the error of a failed directory to stderr (exit code 3) and go on with the next one."""
     results = []
     for target in targets:
         try:
@@ -37,7 +37,7 @@ def apply_to_each(targets: Sequence[Target], apply: Callable[[Target], T], exit_
 def applied_report(
     rows: Sequence[Row], columns: Sequence[str], *, several: bool, notes: Sequence[str], exit_code: ExitCode
 ) -> Report:
-    """Of what was done; a column for the directory where there were ``several``, one for errors if there are any."""
+    """Report finished work. ``several`` adds a directory column, and a failure adds an error column."""
     where = ["directory"] * several
     failed = any(row["error"] is not None for row in rows)
     table = Table(rows=rows, columns=[*where, *columns, *(["error"] * failed)])
@@ -51,7 +51,7 @@ def with_progress(
     *,
     interrupted: str,
 ) -> T:
-    """Run ``work``, which tells its progress and ends when the event is set; ``interrupted`` is said after a Ctrl-C."""
+    """Run ``work``, which reports progress and stops when the event is set. Print ``interrupted`` after a Ctrl-C."""
     cancelled = threading.Event()
     done = 0
     with progress(description, total_bytes) as advance:
@@ -69,7 +69,7 @@ def with_progress(
 
 
 def warn_of_space(path: Path, needed: int) -> None:
-    """On stderr, where the disk of ``path`` has less than ``needed`` bytes free."""
+    """Warn on stderr if the disk of ``path`` has less than ``needed`` bytes free."""
     free = shutil.disk_usage(path).free
     if free < needed:
         needs = f"up to {needed:,} bytes are needed, {free:,} are free"

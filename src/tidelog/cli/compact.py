@@ -1,4 +1,4 @@
-"""``tidelog compact``: prints a plan, a row a log; with ``--apply`` carries it out."""
+"""``tidelog compact``: prints a plan with a row for each log, and with ``--apply`` carries it out."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def compact(
 ) -> Report:
     """Compact logs without a broker, or show which of them are due.
 
-    Says of every log whose cleanup.policy has compact from where to where Kafka's cleaner would clean it, how much of
-    it is dirty, whether it is due, and why not. Logs that are due are read to the end of the clean: a batch that would
-    stop the cleaner is named with its file, position and offset, and so are records without a key, which it drops.
-    A live broker's directories can be planned, too. Reading changes nothing.
+    For every log with compact in its cleanup.policy, the plan shows the range that Kafka's cleaner would clean, the
+    dirty part, and why the log is due or not. Logs that are due are read to the end of that range. A batch that would
+    stop the cleaner is named with its file, position and offset. So are records without a key, which the cleaner drops.
+    Planning changes nothing, and also works while a broker runs.
 
-    --apply cleans the logs that are due as Kafka's cleaner does, a log a core, in directories that no broker has open
-    and that were stopped in order (else recover them first). Each log is replaced in one step, when all of it is
-    written: Ctrl-C, or a kill, leaves it as it was or compacted.
+    With --apply, logs that are due are cleaned as Kafka's cleaner does it, one log a core. No broker may have the
+    directories open, and they must have had a clean shutdown; otherwise recover them first. Each log is replaced in one
+    step when its copy is complete. After Ctrl-C or a kill, it is either unchanged or compacted.
 
-    Settings come from the cluster metadata if that is in a directory given, else they are Kafka's defaults, under
-    which only internal topics are compacted; --topic-config and --config-file say others, also how much memory the
-    keys may take (log.cleaner.dedupe.buffer.size).
+    Settings come from the cluster metadata if a given directory has it. Otherwise they are Kafka's defaults, under
+    which only internal topics are compacted. The options --topic-config and --config-file set other values, also the
+    memory for keys (log.cleaner.dedupe.buffer.size).
 
     Exit codes: 0 planned or compacted, 1 a log that is due cannot be cleaned, 2 wrong usage, 3 a partition or directory
-    cannot be read, is held, or was not stopped in order.
+    cannot be read, is held, or had an unclean shutdown.
 
     \b
     Examples:
@@ -115,7 +115,7 @@ def _options(
     config_file: Path | None,
     threads: int | None,
 ) -> dict[Path, CompactOptions]:
-    """By log directory; ConfigError, before any log is read, for values that are none."""
+    """Return the options by log directory. Raise ConfigError for invalid values before any log is read."""
     for topic in ("", *topic_overrides):
         SettingSources(file=file, overrides=overrides, topic_overrides=topic_overrides).of_topic(topic)
     sources = read_setting_sources(

@@ -1,4 +1,4 @@
-"""The reports of ``tidelog compact``: rows a log, tables of them, and what there is to say besides."""
+"""The reports of ``tidelog compact``: a row for each log, tables of the rows, and notes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEYS = ("cleanup.policy", "min.cleanable.dirty.ratio", "min.compaction.lag.ms",
 
 
 def plan_report(plans: Sequence[CompactPlan], sources: Mapping[Path, SettingSources], exit_code: ExitCode) -> Report:
-    """Tables show compacted logs only; rows are of all."""
+    """Return the plan's report, whose rows have all logs and whose tables have only compacted logs."""
     logs = [(plan, log) for plan in plans for log in plan.logs]
     if any(log.stopped_by is not None for _, log in logs):
         exit_code.at_least(FINDINGS)
@@ -76,7 +76,7 @@ def _plan_row(plan: CompactPlan, log: CompactionOutlook) -> Row:
 
 
 def _why(log: CompactionOutlook) -> str:
-    """In the table's last column: why the log is due, or not, or will fail."""
+    """Return the table's last column: why the log is due, is not due, or will fail."""
     if log.error is not None:
         return str(log.error)
     if log.plan is None:
@@ -87,7 +87,7 @@ def _why(log: CompactionOutlook) -> str:
 
 
 def obstacle_text(obstacle: Obstacle) -> str:
-    """What is there, and where: file, position, offset."""
+    """Return the obstacle and its place: file, position and offset."""
     places = [str(obstacle.path)]
     places += [] if obstacle.position is None else [f"position {obstacle.position:,}"]
     places += [] if obstacle.offset is None else [f"offset {obstacle.offset:,}"]
@@ -95,7 +95,7 @@ def obstacle_text(obstacle: Obstacle) -> str:
 
 
 def _warnings(log: CompactionOutlook) -> Iterator[str]:
-    """Sentences without their full stop."""
+    """Yield sentences without their full stop."""
     if log.plan is not None:
         yield from (warning.removesuffix(".") for warning in log.plan.warnings)
     for obstacle in log.obstacles:

@@ -1,4 +1,4 @@
-"""``tidelog config``: a row a key; for people a table a key, or one table of all of them."""
+"""``tidelog config``: a row for each key. People get a table for each key, or one table of all keys."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LOCAL_RETENTION: Mapping[str, Callable[[TopicSettings], int]] = {
     "local.retention.bytes": lambda topic: topic.local_retention_bytes,
     "local.retention.ms": lambda topic: topic.local_retention_ms,
 }
-"""What these come to: -2 stands for the retention of the whole."""
+"""The effective values: -2 stands for the topic's total retention."""
 _LONGEST_MS = 1 << 53
-"""Above this a number of milliseconds stands for never."""
+"""A greater number of milliseconds means never."""
 
 
 @click.command()
@@ -66,14 +66,14 @@ def config(
     topic_texts: Sequence[str],
     with_defaults: bool,
 ) -> Report:
-    """Explain configuration keys: what they are set to, where that comes from, and what they do.
+    """Explain configuration keys: their values, the origins of the values, and their effects.
 
-    KEY is one of Kafka's: a broker's (log.retention.hours) or a topic's (retention.ms). Says its value, its type and
-    default, what is allowed, where the value comes from (a line of the file, an override, another key), whether it can
-    change while the broker runs, and whether tidelog takes any notice of it.
+    KEY is a broker's key (log.retention.hours) or a topic's (retention.ms). The output shows its value, type, default
+    and allowed values. It also shows the value's origin: a line of the file, an override or another key. It says if the
+    value can change at run time, and if tidelog uses the key.
 
-    Without a KEY: every key whose value is not the default. Values are checked as Kafka 4.4 checks them; keys that
-    no table knows are named. Passwords are never shown.
+    Without a KEY, every key is shown whose value is not the default. Values are checked as Kafka 4.4 checks them, and
+    unknown keys are named. Passwords are never shown.
 
     Exit codes: 0 shown, 1 the configuration has keys that Kafka does not know, 2 wrong usage or a value that Kafka
     refuses.
@@ -190,7 +190,7 @@ def _value_text(one: Explanation) -> str:
 
 
 def _origin_text(one: Explanation) -> str:
-    """The place, and the key where it is another than the one asked for."""
+    """Return the place of the value, after its key if that is not ``one.name``."""
     return one.origin.place if one.origin.key == one.name else f"{one.origin.key}, {one.origin.place}"
 
 

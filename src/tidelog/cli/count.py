@@ -1,4 +1,4 @@
-"""``tidelog count``: a row a partition, a total below; a partition that cannot be read is told in its row."""
+"""``tidelog count``: a row for each partition and a total. An unreadable partition's row has the error."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 def count(arguments: Sequence[str], topics: Sequence[str], headers_only: bool, threads: int | None) -> Report:
     """Count records, batches and bytes exactly, committed and aborted apart.
 
-    Offsets do not tell how many records there are: compaction and transactions leave gaps, and markers take offsets.
-    records = committed + aborted + held_back (behind an open transaction); control are the markers; tombstones are
-    records with a null value. Everything is counted from the log start to the end of the valid batches.
+    Offsets do not give the number of records: compaction and transactions leave gaps, and markers take offsets. The
+    column records is committed + aborted + held_back, where held_back records are behind an open transaction. The
+    column control counts markers, and tombstones are records with a null value. Everything is counted from the log
+    start to the end of the valid batches.
 
-    records_above_hw and offsets_above_hw lie between the high watermark in its checkpoint and the log end: the first
-    counts records, the second is the distance, with markers and gaps.
+    The columns records_above_hw and offsets_above_hw cover the range from the checkpointed high watermark to the log
+    end. The first counts records. The second is the distance in offsets, with markers and gaps.
 
     Exit codes: 0 counted, 2 wrong usage, 3 a partition or directory cannot be read.
 

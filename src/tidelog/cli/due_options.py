@@ -1,4 +1,4 @@
-"""Which logs a compaction takes: the options of ``tidelog compact`` and of ``tidelog spark compact``."""
+"""Options that select logs to compact, for ``tidelog compact`` and ``tidelog spark compact``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def due_options(command: F) -> F:
-    """``is_all``, ``min_dirty_ratio`` and ``no_check``, and those of settings."""
+    """Add ``is_all``, ``min_dirty_ratio`` and ``no_check``, and the options of ``setting_options``."""
     for option in (
         config_file_option,
         topic_config_option,

@@ -1,4 +1,4 @@
-"""``tidelog dump``: JSON objects of any file, or the text of ``kafka-dump-log`` with its switches."""
+"""``tidelog dump``: any file as JSON objects, or as the text of ``kafka-dump-log`` with its switches."""
 
 from __future__ import annotations
 
@@ -84,27 +84,27 @@ def dump(
     max_bytes: int | None,
     **switches: Any,
 ) -> Report:
-    """Print what is in log, index, snapshot and checkpoint files.
+    """Print the contents of log, index, snapshot and checkpoint files.
 
-    By default one JSON object a line, for every file kind: .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint,
-    the checkpoints, meta.properties, partition.metadata, the clean-shutdown marker; also with .deleted, .cleaned or
-    .swap behind their names. Records of Kafka's internal topics are decoded, by the name of their directory or as a
-    switch says; a record of an unknown version is printed raw.
+    By default, print one JSON object a line. File kinds are .log, .index, .timeindex, .txnindex, .snapshot,
+    .checkpoint, the checkpoints, meta.properties, partition.metadata and the clean-shutdown marker. A name may also end
+    in .deleted, .cleaned or .swap. Records of Kafka's internal topics are decoded, by the name
+    of their directory or by a switch. A record of an unknown version is printed raw.
 
-    Passwords among brokers' settings and the keys of SCRAM users are hidden.
+    Passwords in broker settings and the keys of SCRAM users are hidden.
 
-    With --kafka-format the text of kafka-dump-log, which takes the same switches and hides nothing; what is wrong goes
-    to stderr.
+    With --kafka-format, print the text of kafka-dump-log, which takes the same switches and hides nothing. Errors in a
+    file go to stderr.
 
-    Exit codes: 0 dumped, 1 something in a file is wrong, 2 wrong usage, 3 a file is missing.
+    Exit codes: 0 dumped, 1 a file has an error, 2 wrong usage, 3 a file is missing.
 
     \b
     Examples:
-      tidelog dump /var/lib/kafka/orders-0/*.log | jq .value
-      tidelog dump --batches '/var/lib/kafka/orders-*/*.log' --csv > batches.csv
       tidelog dump /var/lib/kafka/replication-offset-checkpoint
       tidelog dump --kafka-format --print-data-log /var/lib/kafka/orders-0/00000000000000000000.log
       tidelog dump --kafka-format --offsets-decoder --files a.log,b.log
+      tidelog dump /var/lib/kafka/orders-0/*.log | jq .value
+      tidelog dump --batches '/var/lib/kafka/orders-*/*.log' --csv > batches.csv
     """
     exit_code = ExitCode()
     wanted = _existing(expand([*paths, *(files or "").split(",")] if files else paths), exit_code)
@@ -126,7 +126,10 @@ def dump(
 
 
 def _existing(paths: Sequence[Path], exit_code: ExitCode) -> list[Path]:
-    """Told at once, since a long dump buries an error in its middle; UsageError for none, and for a directory."""
+    """Return the existing paths. Raise UsageError for no path or a directory.
+
+    Missing paths are reported before the dump, which would bury an error in its middle.
+    """
     if not paths:
         raise click.UsageError("Missing argument 'FILE...'.")
     there = []
@@ -173,7 +176,7 @@ def _watched(rows: Iterable[Row], exit_code: ExitCode) -> Iterator[Row]:
 
 
 def _same_columns(paths: Sequence[Path], options: JsonOptions) -> Iterator[Row]:
-    """CSV has one header line: the columns of all rows, found by reading everything once before."""
+    """Yield rows that all have every column, because CSV has one header line. This reads all files twice."""
     columns = dict.fromkeys(name for row in dump_json(paths, options) for name in row)
     for row in dump_json(paths, options):
         yield {name: row.get(name) for name in columns}

@@ -1,4 +1,4 @@
-"""``tidelog export``: records to files, a row a partition on stdout; never over another file unless told to."""
+"""``tidelog export``: writes records to files, and replaces existing files only with ``--force``."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def export(
 ) -> Report:
     """Write records as JSON lines, CSV, Arrow or Parquet.
 
-    Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers. Arrow and Parquet have keys and
-    values as they are, binary; JSON lines and CSV as --key-format and --value-format say. Kafka's internal topics are
-    left out unless they are named. Every file appears under its name when it is whole. What is printed is one row for
-    each partition.
+    Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers. Arrow and Parquet keep keys and
+    values as bytes. JSON lines and CSV follow --key-format and --value-format. Kafka's internal topics are left out
+    unless they are named. A file appears under its name when it is complete. The command prints one row for each
+    partition.
 
     Exit codes: 0 written, 1 damaged batches were left out, 2 wrong usage, 3 something cannot be read or written.
 
     \b
     Examples:
-      tidelog export /var/lib/kafka orders --output orders.parquet
       tidelog export '/mnt/disk*/kafka' --output backup/ --format parquet
+      tidelog export /var/lib/kafka orders --output orders.parquet
       tidelog export /var/lib/kafka orders-0 --start 2024-05-01 --end 2024-05-02 --output day.jsonl
       tidelog export /var/lib/kafka payments -o payments.csv --isolation read_committed --value-format text
     """
@@ -117,7 +117,7 @@ def export(
 
 
 def _kind(output: Path, form: str | None) -> tuple[bool, ExportFormat]:
-    """Whether all goes into one file, and the format."""
+    """Return True if everything goes into one file, and the format."""
     suffix = output.suffix.removeprefix(".").lower()
     named = suffix in {member.value for member in ExportFormat} and not output.is_dir()
     if named and form not in (None, suffix):

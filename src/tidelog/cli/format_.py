@@ -1,4 +1,4 @@
-"""``tidelog format``: prints a plan; with ``--apply`` makes new log directories a broker's, as ``kafka-storage``."""
+"""``tidelog format``: plans the format of new log directories, and with ``--apply`` writes it."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def format_(
     ignore_formatted: bool,
     is_applied: bool,
 ) -> Report:
-    """Make new log directories a broker's, with the options of kafka-storage format.
+    """Format new log directories, with the options of kafka-storage format.
 
-    Each gets meta.properties (ids of cluster, node and directory). The directory of the metadata also gets a snapshot
-    with the features and users that the cluster begins with, and with the quorum's voter unless the file names it in
-    controller.quorum.voters. The files are those of Kafka 4.4, so either server starts on them. First look at the plan;
-    --apply writes.
+    Each gets a meta.properties file with the ids of cluster, node and directory. The metadata directory also gets a
+    snapshot with the features and users of the new cluster. It includes the quorum's voter, unless the file names it in
+    controller.quorum.voters. The files are those of Kafka 4.4, so either server starts on them. Look at the plan first;
+    with --apply the files are written.
 
-    `tidelog serve` formats a new directory by itself, as --standalone: this command is for other features, an id of
-    one's own, or users from the start.
+    The command `tidelog serve` formats a new directory by itself, like --standalone. Use this command for other
+    features, an id of your own, or users from the start.
 
     Exit codes: 0 planned or formatted, 2 wrong usage or a mistake in the file, 3 a directory is formatted already, or
     cannot be used.
@@ -144,7 +144,7 @@ def format_(
 def _voter(
     config: BrokerConfig, node_id: int, *, standalone: bool, text: str | None
 ) -> tuple[Endpoint, uuid.UUID | None] | None:
-    """The one that is to stand in the log, and the id of its directory; None where the file names the voters."""
+    """Return the voter for the metadata log and its directory's id, or None if the file names the voters."""
     if standalone and text is not None:
         raise click.UsageError("--standalone and --initial-controllers exclude each other.")
     if (standalone or text is not None) and static_voters(config) is not None:

@@ -1,4 +1,4 @@
-"""``tidelog import``: a row a topic, planned; with ``--apply`` directories without a metadata log get one."""
+"""``tidelog import``: plans a metadata log for directories without one, and with ``--apply`` writes it."""
 
 from __future__ import annotations
 
@@ -46,15 +46,14 @@ _OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 def import_(
     directories: Sequence[str], file: Path | None, node_id: int | None, settings: Sequence[str], is_applied: bool
 ) -> Report:
-    """Give the directories of a broker without a metadata log one.
+    """Create a metadata log for the directories of a broker that has none.
 
-    That is, what a broker with ZooKeeper left (Kafka before 4), or what the Python API wrote: all log directories of
-    one broker. Topics, ids and leader epochs come from the partition directories; the files of the logs stay as they
-    are. Then `tidelog serve` and Kafka 4.4 start on them. There is no way back to ZooKeeper but a copy of the
-    directories.
+    Give all log directories of one broker, written by Kafka before 4 with ZooKeeper, or by the Python API. Topics, ids
+    and leader epochs come from the partition directories, and the log files stay as they are. Afterwards, `tidelog
+    serve` and Kafka 4.4 can start on them. The only way back to ZooKeeper is a copy of the directories.
 
-    Settings of topics, users and ACLs were in ZooKeeper and are not here. A topic keeps all of its records until
-    somebody says otherwise, and one that was compacted goes on to be; --topic-config gives what you know.
+    Settings of topics, users and ACLs were in ZooKeeper and are not here. A topic keeps all of its records until its
+    settings are changed, and a compacted topic stays compacted. Use --topic-config for the settings that you know.
 
     Exit codes: 0 planned or imported, 2 wrong usage, 3 a directory cannot be used.
 
@@ -90,7 +89,7 @@ def import_(
 
 
 def _own_settings(name: str, config: BrokerConfig) -> dict[str, str]:
-    """As a broker makes one of Kafka's own topics."""
+    """Return the settings that a broker gives an internal topic when it creates it."""
     return {key: value for key, value in automatic_topic(name, config).configs.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""``tidelog info``: a table a directory; rows repeat what is known of the directory, so that each stands alone."""
+"""``tidelog info``: a table for each directory. Each row repeats its directory's facts for programs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ COLUMNS = ("topic", "partition", "segments", "bytes", *OFFSETS, *TIMES, "formats
 @threads_option
 @output_options
 def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -> Report:
-    """Show what a data directory holds, partition by partition.
+    """Show the contents of a data directory, partition by partition.
 
-    Cluster, broker and directory ids; whether it was stopped in order, killed, or is held by a running process; of each
-    partition its offsets, sizes, first and last timestamp, formats (of each segment's first batch), leader epoch and
-    files left over by a crash. Cheap: log files are hardly read.
+    The output has the ids of cluster, broker and directory, and the last shutdown: clean, killed, or held by a running
+    process. For each partition it has offsets, sizes, first and last timestamp, formats (of each segment's first
+    batch), leader epoch and leftover files of a crash. The command is cheap, because it hardly reads log files.
 
     Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
 
@@ -55,7 +55,7 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
 
 
 def _rows(directory: DirectoryInfo) -> Iterator[Row]:
-    """One a partition; a directory without any has one row, of itself."""
+    """Yield a row for each partition, or a single row if the directory has none."""
     meta = directory.meta
     head = {
         "directory": str(directory.path),

@@ -1,4 +1,4 @@
-"""``KEY=VALUE``, as repeatable options take it. A value may be a password, so no message shows one."""
+"""``KEY=VALUE`` texts of repeatable options. A value may be a password, so no message shows one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import click
 
 
 def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """By key; of one that is given twice the last counts. UsageError for a text that is none."""
+    """Return values by key; the last value of a repeated key counts.
+
+    Raise UsageError for a text that is not KEY=VALUE.
+    """
     settings: dict[str, str] = {}
     for number, text in enumerate(texts, 1):
         key, equals, value = text.partition("=")

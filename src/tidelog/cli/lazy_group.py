@@ -1,4 +1,4 @@
-"""A group of commands that imports each of them when it is called, so that its help reads no engine."""
+"""A click group that imports a command's module when the command is called, which keeps ``--help`` fast."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 
 
 class LazyGroup(click.Group):
-    """``table``: name of a command (also the module's in ``package``, and the function's) -> what its help says first.
+    """A group of commands that are imported on demand.
 
-    There ``_`` stands for ``-``, and behind a word that is Python's.
-
-    ``heading`` stands over the table in the group's help.
+    ``table`` maps a command's name to the first line of its help. The module in ``package`` and its function both have
+    that name, with ``_`` for ``-``, and with a trailing ``_`` if it is a Python keyword or builtin. ``heading`` is the
+    title of the table in the group's help.
     """
 
     def __init__(self, *args: Any, table: Mapping[str, str], package: str, heading: str, **named: Any) -> None:

@@ -1,8 +1,8 @@
-"""Entry point of the ``tidelog`` command: the list of commands, and what ends a run.
+"""Entry point of the ``tidelog`` command: the list of commands, the exit codes and the error output.
 
-A command is imported when it is called, so ``tidelog --help`` reads no engine. Exit codes: 0 clean, 1 findings,
-2 usage, 3 unreadable, 130 interrupted. Errors are one sentence on stderr; a reader that goes away (head) ends a run
-quietly.
+A command is imported when it is called, so ``tidelog --help`` does not import the storage engine. Exit codes: 0 clean,
+1 findings, 2 usage, 3 unreadable, 130 interrupted. An error is one sentence on stderr. If the reader of stdout closes
+the pipe (``head``), the run ends silently.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ COMMANDS = {
     "transactions": "Show open transactions, what they hold back, and which of them hang.",
     "verify": "Check every file against the log, and say what a broker would do.",
 }
-"""For ``LazyGroup``; a test holds it and the help texts together."""
+"""The table for ``LazyGroup``. A test checks that each entry occurs in the command's help text."""
 
 
 class Commands(LazyGroup):
-    """Ends a run as the module says."""
+    """A ``LazyGroup`` that ends a run with the module's exit codes."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -56,8 +56,8 @@ class Commands(LazyGroup):
             context.exit(CLEAN)
 
     def main(self, *args: Any, **named: Any) -> NoReturn:
-        """As click's, but errors end as the module says."""
-        # None inside a program that took stdout away; a stream of a test may not be reconfigurable.
+        """Run click's ``main`` and turn every error into a message on stderr and an exit code."""
+        # ``sys.stdout`` may be None in a host program, and a test's stream may have no ``reconfigure``.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
@@ -77,7 +77,7 @@ class Commands(LazyGroup):
 
 
 def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
-    """Without the option nothing is set up: warnings reach stderr as Python prints them."""
+    """Set up logging only if the option is given. Without it, Python prints warnings to stderr."""
     if file is not None:
         from tidelog.runtime.logging_setup import set_up_logging
 
@@ -100,10 +100,10 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
     help="Where log lines go: TOML or JSON for Python's logging, or stderr for a line a fact there.",
 )
 def cli() -> None:
-    """Apache Kafka's log storage in Python: read, check, repair and extend Kafka data directories.
+    """Read, check, repair and extend Kafka data directories: Apache Kafka's log storage in Python.
 
-    Reading commands never write. Those that write into a data directory (compact, format, import, recover) print a
-    plan first, and need --apply. serve is a broker: the directory is its own while it runs.
+    Reading commands never write. The commands compact, format, import and recover print a plan; they write into a data
+    directory only with --apply. The serve command runs a broker, which locks the directory while it runs.
 
     \b
     Examples:
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _fail(error: Exception, code: int) -> int:
     try:
-        sys.stdout.flush()  # what was found before the error comes before it
+        sys.stdout.flush()  # rows printed before the error must come first
         click.echo(f"Error: {visible(str(error))}", err=True)
     except BrokenPipeError:
         _silence_stdout()
@@ -141,7 +141,10 @@ def _fail(error: Exception, code: int) -> int:
 
 
 def _silence_stdout() -> None:
-    """The reader (head, less) has gone; Python must not complain again while it flushes at exit."""
+    """Redirect stdout to the null device, so that Python's flush at exit does not fail too.
+
+    The reader (``head``, ``less``) has closed the pipe.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""``tidelog metadata``: a row a topic, partition, setting, user, quota, feature and so on; a table a kind of them."""
+"""``tidelog metadata``: a row for each topic, partition, setting, user and so on; a table for each kind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NAMES = {
     "newer": "record",
     "quota": "entity",
 }
-"""What the names of a kind are, where it is not the kind itself."""
+"""The column title for the names of a kind, if it is not the kind itself."""
 _TITLES = {"quorum": "quorum", "newer": "records of a later release"}
 _NOT_SHOWN = frozenset({"entity", "topic", "partition"})
-"""Fields that say in parts what the name says."""
+"""Fields that repeat parts of the name."""
 _OFTEN_EMPTY = frozenset({"adding", "elr", "rack", "release", "removing"})
-"""Fields that are columns only where one of the rows has them."""
+"""Fields that are columns only if a row has a value."""
 
 
 @click.command()
@@ -40,12 +40,12 @@ _OFTEN_EMPTY = frozenset({"adding", "elr", "rack", "release", "removing"})
 def metadata(directories: Sequence[str], kinds: Sequence[str]) -> Report:
     """Show the cluster metadata that is in a data directory.
 
-    Topics and partitions with their ids, leaders and replicas, settings, SCRAM users (by name and mechanism, without
-    keys), access control entries, quotas, features, brokers and the quorum, as the newest snapshot of
-    __cluster_metadata-0 and the log behind it have them. Nothing runs, and nothing is written. Values of settings that
-    are passwords are not shown. Records of a later release of Kafka are shown as they are (kind "newer").
+    The output has topics and partitions with their ids, leaders and replicas. It also has settings, SCRAM users, access
+    control entries, quotas, features, brokers and the quorum. The source is the newest snapshot of __cluster_metadata-0
+    and the log after it. No broker is started, and nothing is written. Passwords among the settings and the keys of
+    SCRAM users are not shown. Records of a later release of Kafka are shown raw (kind "newer").
 
-    A row for programs has the kind, the name, and fields that differ from kind to kind.
+    A row for programs has the kind, the name, and fields that depend on the kind.
 
     Exit codes: 0 shown, 2 wrong usage, 3 a directory has no cluster metadata, or it cannot be read.
 

@@ -1,7 +1,7 @@
-"""What ``tidelog metadata`` says of each record: the rows of a kind, with the fields that a person or a program wants.
+"""The rows of ``tidelog metadata``, with the fields of each kind.
 
-Made of the records that the image comes to, so that nothing is left out. Keys of SCRAM users and values of settings
-that are passwords, or that nobody knows, are never among the fields. Pure.
+The rows come from the records of the metadata image, so that nothing is left out. The fields never contain keys of
+SCRAM users, or values of broker settings that are passwords or unknown. This module is pure.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _EVERY: Final = "<default>"
 
 Fields = dict[str, object]
 KINDS: Final = ("quorum", "feature", "broker", "topic", "partition", "config", "user", "acl", "token", "quota", "newer")
-"""In the order of the tables. ``newer`` are records of a later release, raw."""
+"""The kinds in the order of the tables. ``newer`` rows are records of a later release, raw."""
 
 _WITH_SECRETS: Final = frozenset({"UserScramCredentialRecord", "ConfigRecord", "DelegationTokenRecord"})
 
 
 def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
-    """Kind, name and fields of each, by kind in the order of ``KINDS``."""
+    """Yield the kind, name and fields of each row, in the order of ``KINDS``."""
     found: dict[str, list[tuple[str, Fields]]] = {kind: [] for kind in KINDS}
     found["quorum"] = list(_quorum(view))
     names = {uuid_to_text(topic.id): topic.name for topic in view.image.topics.values()}
@@ -165,7 +165,7 @@ def _acl(source: Source, _names: Names) -> Made:
 
 
 def _named(kind: type[Operation | Permission | AclResourceType | PatternType], number: int) -> str:
-    """As Kafka's tools write it, in small letters."""
+    """Return the name as Kafka's tools write it, in lower case."""
     name = kind.of(number).name.lower().replace("_", "-")
     return name if number in list(kind) else f"{name} {number}"
 

@@ -52,12 +52,12 @@ def offsets(
 ) -> Report:
     """Show offsets by time, and the committed offsets of groups.
 
-    By time: the offset of the first record at or after it, which is empty where no record is as late.
+    By time, the output is the offset of the first record at or after that time. It is empty if no record is that late.
 
-    With --groups: what __consumer_offsets of these directories says, newest commit of each group and partition;
-    commits in transactions count once those were committed. lag counts offsets up to the log end and stable_lag up to
-    the last stable offset, for partitions that lie in the same directory, else in another one given; names choose
-    partitions that were committed.
+    With --groups, the output is the newest commit of each group and partition in the __consumer_offsets of these
+    directories. Commits in a transaction count once it was committed. The column lag counts offsets up to the log end,
+    and stable_lag up to the last stable offset. Both need the partition's log, in the same directory or in another
+    given one. Names select committed partitions.
 
     Exit codes: 0 shown, 1 a record of __consumer_offsets cannot be read, 2 wrong usage, 3 a partition or directory
     cannot be read.
@@ -73,7 +73,7 @@ def offsets(
     asked = {parse_time(time): time for time in times}
     exit_code = ExitCode()
     if groups or names:
-        # Names choose among committed partitions, whose logs may lie elsewhere: they are not looked for on disk.
+        # Names select committed partitions, whose logs may be elsewhere, so they need no match on disk.
         return _groups_report(arguments, topics, names, limits, threads, exit_code)
     targets = select(arguments, topics, exit_code)
     found = each_target(
@@ -156,7 +156,7 @@ def _groups_report(
 
 
 def _paths_and_names(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """As ``targets`` does it, but a name need not match anything on disk."""
+    """Split the arguments like ``targets`` does, but a name need not match anything on disk."""
     paths: list[str] = [arguments[0]]
     names: list[str] = []
     for argument in arguments[1:]:

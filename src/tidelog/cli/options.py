@@ -1,4 +1,4 @@
-"""Options several commands share, and the paths they are given."""
+"""Options that several commands share, and the expansion of path arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_options(command: F) -> F:
-    """``--json``, ``--jsonl``, ``--csv`` (a table by default) and ``--quiet``; read by ``main``'s result callback."""
+    """Add ``--json``, ``--jsonl``, ``--csv`` (by default a table) and ``--quiet``, which ``main``'s result callback
+    reads.
+    """
     for name, text in (
         ("csv", "Print comma-separated values with a header line."),
         ("jsonl", "Print one JSON object a line."),
@@ -35,7 +37,10 @@ def output_options(command: F) -> F:
 
 
 def selection(command: F) -> F:
-    """Adds the parameters ``arguments`` and ``topics``; ``targets.select`` makes directories and partitions of them."""
+    """Add the parameters ``arguments`` and ``topics``.
+
+    ``targets.select`` turns them into directories and partitions.
+    """
     command = click.option(
         "--topic",
         "-t",
@@ -55,7 +60,7 @@ def threads_option(command: F) -> F:
 
 
 def reading_options(command: F) -> F:
-    """Adds ``isolation`` and ``until``: how far a read goes."""
+    """Add ``isolation`` and ``until``, which limit a read."""
     command = click.option(
         "--until",
         type=click.Choice(["log_end", "high_watermark", "checkpoint"]),
@@ -89,7 +94,7 @@ def is_quiet() -> bool:
 
 
 def chosen_format() -> str | None:
-    """``json``, ``jsonl`` or ``csv``; None where none was asked for."""
+    """Return ``json``, ``jsonl`` or ``csv``, or None without an output option."""
     return _chosen().get("format")
 
 
@@ -99,9 +104,9 @@ def _chosen() -> dict[str, Any]:
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:
-    """Paths for arguments that may hold globs the shell did not expand; a path that is not there stays, to be named.
+    """Return the paths of arguments, and expand globs that the shell left. Raise UsageError if a glob matches nothing.
 
-    An address of object storage is taken as it is.
+    A missing path is kept, so that a later error names it. An object storage URL is not expanded.
     """
     paths: list[Path] = []
     for pattern in patterns:

@@ -1,7 +1,7 @@
-"""Prints a report as tables, JSON, JSON lines or CSV. The only place the command line writes to stdout.
+"""Prints a report as tables, JSON, JSON lines or CSV: the command line's only writer to stdout.
 
-Tables show units a person reads (counts with separators); the other three keep plain numbers. Text of a data
-directory reaches a terminal only with its control characters escaped.
+Tables format numbers for people, with thousands separators. The other formats keep plain numbers. Control characters in
+a data directory's text are escaped before they reach a terminal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TextIO
 from tidelog.cli.report import Report, Row, Table
 
 _UNSAFE = re.compile(r"[\x7f-\x9f\ud800-\udfff]")
-"""What JSON need not escape, and a terminal or UTF-8 cannot take: C1 controls and halves of surrogate pairs."""
+"""Characters that JSON may leave unescaped but a terminal or UTF-8 cannot take: C1 controls and lone surrogates."""
 
 
 class Format(enum.StrEnum):
@@ -30,7 +30,7 @@ class Format(enum.StrEnum):
 
 
 def print_report(report: Report, form: Format, out: TextIO | None = None, errors: TextIO | None = None) -> None:
-    """``out`` is stdout and ``errors`` stderr unless given; the report's exit code is final on return."""
+    """Print to ``out`` and ``errors``, by default stdout and stderr. The report's exit code is final on return."""
     out = sys.stdout if out is None else out
     errors = sys.stderr if errors is None else errors
     if report.text is not None:
@@ -58,7 +58,7 @@ def print_report(report: Report, form: Format, out: TextIO | None = None, errors
 
 
 def visible(text: str) -> str:
-    """Control characters as escapes: a key or a topic of somebody else's may not steer the reader's terminal."""
+    """Escape control characters, so that a foreign key or topic name cannot control the reader's terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
@@ -77,7 +77,7 @@ def _json(value: object) -> str:
 
 
 def _print_json(rows: Iterable[Row], out: TextIO) -> None:
-    # Written row by row: a report may be larger than memory. An error on the way leaves an array all the same.
+    # Write row by row: a report may be larger than memory. The output stays a complete JSON array after an error.
     separator = "[\n"
     try:
         for row in rows:
@@ -114,7 +114,7 @@ def _cell(value: object, *, escape: bool) -> object:
 
 
 def _plain(value: object) -> object:
-    """JSON for what JSON lacks: bytes as text where they are UTF-8, else as hex behind ``0x``."""
+    """Convert a type that JSON lacks. Bytes become text if they are UTF-8, else hex after ``0x``."""
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
         try:
@@ -156,7 +156,9 @@ def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: 
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    title = Text(visible(shown.title)) if shown.title else None  # never markup: brackets are brackets
+    title = (
+        Text(visible(shown.title)) if shown.title else None
+    )  # ``Text``, so that rich does not read brackets as markup
     table = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         numeric = name not in shown.show and all(_is_number(row.get(name)) for row in rows)
@@ -168,7 +170,7 @@ def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: 
         table.add_row(*(Text(_human(shown.total[name]) if name in shown.total else "") for name in columns))
     buffer = io.StringIO()
     is_terminal = out.isatty()
-    # A pipe gets whole lines: nothing is cut to a width that nobody looks at.
+    # A pipe has no width: with 1000 characters, a row is not folded.
     Console(file=buffer, force_terminal=is_terminal, width=None if is_terminal else 1000).print(table)
     for line in buffer.getvalue().splitlines():
         out.write(line.rstrip() + "\n")

@@ -1,4 +1,4 @@
-"""A progress bar on stderr with rate and time left: only on a terminal, and not with ``--quiet``."""
+"""A progress bar on stderr with rate and time left, shown only on a terminal and without ``--quiet``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.model.errors import CancelledError
 
 
 class Advance:
-    """Called with the bytes that were read, from any thread. After ``cancel`` it ends whoever calls it."""
+    """A callable that counts bytes read, from any thread. After ``cancel`` each call raises CancelledError."""
 
     def __init__(self, show: Callable[[int], None]) -> None:
         self._show = show
@@ -28,7 +28,7 @@ class Advance:
 
 @contextmanager
 def progress(description: str, total_bytes: int | None) -> Iterator[Advance]:
-    """Yields what is to be told the bytes; shows nothing where nobody looks."""
+    """Yield the counter for bytes read. Show no bar with ``--quiet``, or if stderr is no terminal."""
     if is_quiet() or not sys.stderr.isatty():
         yield Advance(lambda _bytes: None)
         return

@@ -1,4 +1,4 @@
-"""``tidelog random-uuid``: a new id, as Kafka writes them."""
+"""``tidelog random-uuid``: a new id in Kafka's text form."""
 
 from __future__ import annotations
 

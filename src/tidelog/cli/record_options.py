@@ -1,4 +1,4 @@
-"""Options of the commands that read records: where they begin and end, and how keys and values look."""
+"""Options of the commands that read records: the range, and the format of keys and values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOUND = (
 
 
 def bound_options(command: F) -> F:
-    """Adds ``start`` and ``end``, texts for ``bounds.parse_bound``."""
+    """Add ``start`` and ``end``, texts for ``bounds.parse_bound``."""
     command = click.option(
         "--end", default="latest", show_default=True, metavar="WHERE", help="Up to here, exclusive; as --start."
     )(command)
@@ -29,7 +29,7 @@ def bound_options(command: F) -> F:
 
 
 def shape_options(command: F) -> F:
-    """Adds ``key_format`` and ``value_format``; ``shape_of`` makes a RowShape of them."""
+    """Add ``key_format`` and ``value_format``, from which ``shape_of`` makes a RowShape."""
     for side in ("value", "key"):
         command = click.option(
             f"--{side}-format",

@@ -1,4 +1,4 @@
-"""``tidelog records``: streams; no more than a chunk of records is ever in memory."""
+"""``tidelog records``: streams records, with at most one chunk of them in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDTHS = {"topic": 12, "partition": 9, "offset": 10, "timestamp": 24, "key": 16,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What was asked of every partition; ``notes`` fills while records are read."""
+    """The request for every partition. ``notes`` fills while records are read."""
 
     start: Bound
     end: Bound
@@ -60,8 +60,8 @@ def records(
 ) -> Report:
     """Print the records of one partition.
 
-    Or of several, one after the other. Records are printed as they are read. In JSON and CSV a timestamp is in ms since
-    1970; headers are a list, in their order.
+    Several partitions are printed one after another. Records are printed as they are read. In JSON and CSV, a timestamp
+    is in ms since 1970, and headers are a list in the record's order.
 
     Exit codes: 0 printed, 2 wrong usage, 3 a record or file cannot be read.
 
@@ -113,7 +113,7 @@ def _target_rows(target: Target, reading: _Reading) -> Iterator[dict[str, Any]]:
 
 
 def _range(view: LogView, reading: _Reading) -> tuple[int, int | None]:
-    """The end is None for a read that waits for more."""
+    """Return the start and end offsets. The end is None for a read that waits for more records."""
     start = resolve_bound(view, reading.start, reading.limits)
     if reading.follow and reading.end == LATEST:
         return start, None

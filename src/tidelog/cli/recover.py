@@ -1,4 +1,4 @@
-"""``tidelog recover``: prints a plan; with ``--apply`` carries it out."""
+"""``tidelog recover``: prints a plan, and with ``--apply`` carries it out."""
 
 from __future__ import annotations
 
@@ -47,15 +47,17 @@ def recover(
     settings: Sequence[str],
     threads: int | None,
 ) -> Report:
-    """Do what a broker does after a kill, without a broker.
+    """Recover log directories after an unclean shutdown, without a broker.
 
-    That is, what happens between a broker's start after a kill and its orderly stop: temporary files are settled,
-    unflushed segments checked and cut behind their last valid batch, indexes rebuilt and trimmed, producer snapshots,
-    checkpoints and the clean-shutdown marker written. First look at the plan; --apply recovers whole directories, while
-    no broker runs on them. Ctrl-C ends it after the segments under way; it can be started again.
+    This does the work of a broker's start after a kill and of its clean shutdown. Temporary files are removed or
+    renamed, and unflushed segments are checked and truncated after their last valid batch. Indexes are rebuilt and
+    trimmed. Then producer snapshots, checkpoints and the clean-shutdown marker are written.
 
-    Topic settings (segment.index.bytes and others) come from the cluster metadata, in the directory itself or in one of
-    the same broker: name all of a broker's log directories.
+    Look at the plan first. With --apply, whole log directories are recovered, while no broker runs on them. Ctrl-C ends
+    the run after the segments in progress; a new run finishes the work.
+
+    Topic settings (segment.index.bytes and others) come from the cluster metadata, in the directory itself or in
+    another one of the same broker. Therefore name all of a broker's log directories.
 
     Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
     recovered.

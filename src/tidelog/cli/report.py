@@ -1,4 +1,4 @@
-"""What a command returns: rows for programs, tables of them for people, or text as it is. Printing is ``output``'s."""
+"""The result of a command: rows for programs, tables for people, or plain text. ``output`` prints it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class ExitCode:
-    """The command's exit code; a lazy report raises it while its rows are read."""
+    """The command's exit code. A lazy report raises it while its rows are read."""
 
     value: int = CLEAN
 
@@ -27,11 +27,10 @@ class ExitCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows as a person sees them.
+    """Rows in a form for people. A table without rows is not printed.
 
-    ``columns`` picks and orders what is shown; ``show`` gives the text of a column's cells that are not None;
-    ``total`` is a last row. With ``widths`` (characters a column) rows are printed as they come, never collected; the
-    last column has none. A table without rows is not printed.
+    ``columns`` selects and orders the columns. ``show`` formats a column's cells that are not None. ``total`` is a last
+    row. With ``widths`` (characters of each column but the last) rows are printed as they arrive and never collected.
     """
 
     rows: Iterable[Row]
@@ -44,11 +43,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Rows (each a mapping with the same keys), or ``text``. Rows, text and notes may be lazy; notes are read last.
+    """Rows (mappings with the same keys) or ``text``. All may be lazy, also the notes, which are read last.
 
-    ``columns`` and ``title`` describe the table that the rows make; ``tables`` replace it where they are given.
-    ``notes`` are sentences for people: after the table, or on a terminal's stderr beside JSON and CSV.
-    ``live`` rows come slowly: each is shown at once.
+    ``columns`` and ``title`` describe the table of ``rows``; ``tables`` replace it if given. ``notes`` are sentences
+    for people, printed after the table. With JSON and CSV they go to stderr if that is a terminal. ``live`` rows arrive
+    slowly, so each one is flushed at once.
     """
 
     rows: Iterable[Row] = ()
@@ -63,5 +62,8 @@ class Report:
 
 
 def count_of_files(names: Sequence[str]) -> str:
-    """For tables: how many; a hundred names would hide the rest. JSON and CSV have them all."""
+    """Return the number of files as text for a table, where many names would hide the rest.
+
+    JSON and CSV list the names.
+    """
     return f"{len(names):,} file{'' if len(names) == 1 else 's'}" if names else "–"

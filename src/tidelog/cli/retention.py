@@ -1,4 +1,4 @@
-"""``tidelog retention``: a table a partition, a row a segment: when it goes and why, or what keeps it."""
+"""``tidelog retention``: a table for each partition, with each segment's deletion time and reason."""
 
 from __future__ import annotations
 
@@ -53,24 +53,25 @@ def retention(
 ) -> Report:
     """Show when each segment will be deleted, by which rule, and why not yet.
 
-    Says of every segment whether the broker's next check deletes it (log start, size or time), or when it will go: at
-    a time if nothing is appended, after so many more bytes, or never. And what keeps it: a record dated in the future
-    (its offset and how far ahead it is), a segment before it that stays, the high watermark, cleanup.policy.
+    The output shows if the broker's next check deletes a segment, by log start, size or time. Otherwise it shows when
+    the segment will be deleted: at a time if nothing is appended, after a number of further bytes, or never. A segment
+    may stay because of a record with a future timestamp (shown with offset and distance), an earlier segment that
+    stays, the high watermark, or cleanup.policy.
 
-    A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms); its log
-    cleaner does it for topics with compaction, if log.cleaner.enable is on. Without a broker nothing is deleted.
+    A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms). For topics
+    with compaction its log cleaner does the check, if log.cleaner.enable is on. Without a broker nothing is deleted.
 
-    Settings come from the cluster metadata if that is in a directory given, else they are Kafka's defaults; each is
-    shown with its source. --config tries others: nothing is changed.
+    Settings come from the cluster metadata if a given directory has it. Otherwise they are Kafka's defaults. Each is
+    shown with its source. Use --config to try others: nothing is changed.
 
     Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
 
     \b
     Examples:
       tidelog retention /var/lib/kafka orders
-      tidelog retention '/mnt/disk*/kafka' --config-file server.properties --csv
-      tidelog retention /var/lib/kafka orders-0 --config retention.ms=86400000
       tidelog retention /var/lib/kafka --now 2030-01-01 --jsonl
+      tidelog retention /var/lib/kafka orders-0 --config retention.ms=86400000
+      tidelog retention '/mnt/disk*/kafka' --config-file server.properties --csv > plan.csv
     """
     exit_code = ExitCode()
     overrides = key_values("--config", settings)
@@ -110,7 +111,7 @@ def _moment(text: str) -> int:
 
 
 def _rows(target: Target, part: PartitionRetention) -> Iterator[Row]:
-    """One a segment; a partition that cannot be read has one row."""
+    """Yield a row for each segment, and one with the error if the partition cannot be read."""
     config = part.settings.config
     head: dict[str, object] = {
         "directory": str(target.path),

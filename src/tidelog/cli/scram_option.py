@@ -1,8 +1,8 @@
-"""``--add-scram`` of ``tidelog format``: a user with what is kept of a password, as ``kafka-storage`` takes it.
+"""``--add-scram`` of ``tidelog format``: a user and a SCRAM credential, as ``kafka-storage`` takes it.
 
-``MECHANISM=[name=…,password=…]``, or with a password that is salted already ``[name=…,salt=…,saltedpassword=…]`` (both
-base64); ``iterations`` and ``salt`` may be given beside a password. Values may stand in double quotes. What is wrong is
-told without the text, which has a password in it. Source: Kafka's ``ScramParser``.
+The syntax is ``MECHANISM=[name=…,password=…]``, or ``[name=…,salt=…,saltedpassword=…]`` for a password that is already
+salted (both base64). ``iterations`` is optional, and so is ``salt`` with a password. Values may have double quotes.
+Error messages omit the text, because it contains a password. Source: Kafka's ``ScramParser``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEYS = frozenset({"name", "password", "saltedpassword", "salt", "iterations"})
 
 
 def scram_credential(text: str) -> MetadataRecord:
-    """The record of the user. ConfigError says what is wrong, without what was given."""
+    """Return the user's metadata record. Raise ConfigError, without the text, if a part is missing or invalid."""
     match = _CREDENTIAL.fullmatch(text.strip())
     if match is None:
         raise _mistake("it is not MECHANISM=[name=…,password=…]")

@@ -1,4 +1,4 @@
-"""``tidelog serve``: runs a broker until a signal ends it; says on stderr where it can be reached."""
+"""``tidelog serve``: runs a broker until a signal ends it, and prints its addresses on stderr."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def serve(context: click.Context, properties: Path | None, overrides: Sequence[str]) -> None:
     """Run a broker that Kafka's clients can use.
 
-    Without a file it serves localhost:9092 and keeps its data in ./tidelog-data, with a server.properties in it that
-    Kafka starts with, too; a file is Kafka's server.properties, for a node that is broker and controller. SIGTERM and
-    Ctrl-C stop it in order, a second one at once.
+    Without a file, it serves localhost:9092 and keeps its data in ./tidelog-data. It writes a server.properties there,
+    with which Kafka starts, too. A file is Kafka's server.properties, for a node that is broker and controller. SIGTERM
+    and Ctrl-C cause a clean shutdown, and a second signal an immediate exit.
 
     Exit codes: 0 stopped by a signal, 2 a mistake in the configuration, 3 a directory cannot be used or all have
     failed.
@@ -64,7 +64,7 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
 
 
 def _say_where(broker: Broker, written: BrokerConfig | None) -> None:
-    """``written``: of a broker that was started without a file."""
+    """Print the broker's addresses. ``written`` is the config of a broker that was started without a file."""
     rows = {
         "serving": ", ".join(map(str, broker.advertised)),
         "cluster": broker.metadata.image.cluster_id,
@@ -77,7 +77,7 @@ def _say_where(broker: Broker, written: BrokerConfig | None) -> None:
 
 
 def _write(config: BrokerConfig) -> str:
-    """Where the settings stand, or why they do not."""
+    """Return the path of the written settings, or the reason why they were not written."""
     from tidelog.server.written_properties import PROPERTIES_FILE, write_properties
 
     try:

@@ -1,4 +1,4 @@
-"""Options that say what the settings of topics are, where the cluster metadata does not, or to try others."""
+"""Options that give topic settings if there is no cluster metadata, or try other values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def topic_config_option(command: F) -> F:
-    """Adds the parameter ``settings``, for ``topic_settings``."""
+    """Add the parameter ``settings``, for ``topic_settings``."""
     return click.option(
         "--topic-config",
         "settings",
@@ -25,7 +25,7 @@ def topic_config_option(command: F) -> F:
 
 
 def config_file_option(command: F) -> F:
-    """Adds the parameter ``config_file``, for ``properties``."""
+    """Add the parameter ``config_file``, for ``properties``."""
     return click.option(
         "--config-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -35,7 +35,7 @@ def config_file_option(command: F) -> F:
 
 
 def topic_settings(texts: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """By topic and key. UsageError for a text that is not TOPIC:KEY=VALUE."""
+    """Return settings by topic and key. Raise UsageError for a text that is not TOPIC:KEY=VALUE."""
     settings: dict[str, dict[str, str]] = {}
     for text in texts:
         topic, colon, setting = text.partition(":")
@@ -47,7 +47,7 @@ def topic_settings(texts: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
 
 
 def properties(path: Path | None) -> Mapping[str, str]:
-    """What a properties file says; empty without one. UsageError where it cannot be read."""
+    """Return a properties file's settings; empty without a file. Raise UsageError if the file cannot be read."""
     if path is None:
         return {}
     try:

@@ -1,9 +1,9 @@
-"""What a command works on: log directories, and which partitions of each; made of arguments and ``--topic``.
+"""The log directories and partitions that a command works on, parsed from its arguments and ``--topic``.
 
-An argument is a path or a name. The first is a path. A later one is a name if it has no slash and either matches a
-topic or partition of the directories before it, or is no path. A path may be a glob, and may be a single partition's
-directory: then only that partition of the directory around it is meant. Paths that cannot be read are told on stderr,
-end the run with exit code 3, and do not keep the others from being read.
+An argument is a path or a name, and the first is always a path. A later argument is a name if it has no slash and
+either matches a topic or partition of the directories before it, or is no path. A path may be a glob. It may also be a
+partition's directory, which selects only that partition of its log directory. An unreadable path is reported on stderr
+and sets exit code 3, while the other paths are still read.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _PARTITION_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A log directory; ``only`` is None for all of its partitions."""
+    """A log directory and its selected partitions; ``only`` is None for all of them."""
 
     path: Path
     only: frozenset[TopicPartition] | None = None
 
     def partitions(self) -> list[TopicPartition]:
-        """In the order of their names, as a directory listing has them."""
+        """Return the selected partitions in the order of their directory names."""
         return [part for part in live_partitions(BY_PATH, self.path) if self.only is None or part in self.only]
 
     def log_bytes(self) -> int:
-        """Bytes of ``.log`` files: what reading all of it reads."""
+        """Return the bytes of all ``.log`` files, which a complete read reads."""
         total = 0
         for partition in self.partitions():
             directory = self.path / partition.directory_name
@@ -56,12 +56,15 @@ class Target:
 
 
 def select(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
-    """At least one target. UsageError for a name that nothing matches; exits with 3 where no path can be read."""
+    """Return at least one target. Raise UsageError for a name without a match. Exit with 3 if no path can be read."""
     return select_among(arguments, topics, exit_code)[0]
 
 
 def select_on_disk(arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode) -> list[Target]:
-    """As ``select``, for commands that change what they are given; ReadOnlyError for object storage."""
+    """Return the targets of a command that changes them.
+
+    Raise ReadOnlyError for object storage, otherwise see ``select``.
+    """
     targets = select(arguments, topics, exit_code)
     require_disk(target.path for target in targets)
     return targets
@@ -70,7 +73,7 @@ def select_on_disk(arguments: Sequence[str], topics: Collection[str], exit_code:
 def select_among(
     arguments: Sequence[str], topics: Collection[str], exit_code: ExitCode
 ) -> tuple[list[Target], list[Path]]:
-    """As ``select``, and all log directories that were given: those too in which no name matches."""
+    """Return the targets of ``select`` and all given log directories, also those in which no name matches."""
     targets: dict[Path, Target] = {}
     names: list[str] = list(topics)
     for number, argument in enumerate(arguments):
@@ -91,15 +94,16 @@ def select_among(
 def each_target(
     targets: Sequence[Target], function: Callable[[Target], T], exit_code: ExitCode, advance: Advance | None = None
 ) -> list[tuple[Target, T]]:
-    """Results in order, several directories at once; one that cannot be read is told on stderr (exit code 3).
+    """Return the results in the order of ``targets``, of which several run in parallel.
 
-    An interruption also ends whatever tells ``advance`` what it reads.
+    Print the error of an unreadable directory to stderr (exit code 3). An interrupt also stops the functions that
+    report to ``advance``.
     """
     results: list[tuple[Target, T]] = []
     with ThreadPoolExecutor(min(len(targets), _AT_ONCE), thread_name_prefix="directory") as pool:
         try:
             for target, future in [(target, pool.submit(function, target)) for target in targets]:
-                # In steps: a signal that comes just before a wait begins is seen when it ends.
+                # Wait in steps: a signal that arrives just before a wait begins is handled when the step ends.
                 while not wait((future,), timeout=_STEP_SECONDS).done:
                     pass
                 try:
@@ -108,7 +112,7 @@ def each_target(
                     click.echo(f"Error: {visible(str(error))}", err=True)
                     exit_code.at_least(UNREADABLE)
         except KeyboardInterrupt:
-            # Else leaving the pool would wait until everything has been read.
+            # Otherwise the pool's exit would wait until everything has been read.
             if advance is not None:
                 advance.cancel()
             raise
@@ -116,7 +120,7 @@ def each_target(
 
 
 def name_matches(name: str, partition: TopicPartition) -> bool:
-    """``name`` is a topic, a partition, or a pattern of either."""
+    """Return True if ``name`` is the topic or the partition, or a pattern that matches either."""
     return fnmatchcase(partition.topic, name) or fnmatchcase(partition.directory_name, name)
 
 
@@ -130,7 +134,7 @@ def _is_name(argument: str, targets: Iterable[Target]) -> bool:
 
 
 def _target(path: Path) -> Target:
-    """DirectoryError, FileMissingError or StorageError where it is neither a log directory nor a partition."""
+    """Raise DirectoryError, FileMissingError or StorageError if ``path`` is neither a log directory nor a partition."""
     try:
         require_log_directory(BY_PATH, path)
         return Target(path=path)
@@ -166,7 +170,7 @@ def _add(targets: dict[Path, Target], new: Target) -> None:
 
 
 def _narrowed(targets: Sequence[Target], names: Sequence[str]) -> list[Target]:
-    """Whole directories keep the partitions that a name matches; those with none are left out."""
+    """Restrict whole directories to the partitions that a name matches, and leave out directories without a match."""
     if not names:
         return list(targets)
     unmatched = dict.fromkeys(names)

@@ -1,4 +1,4 @@
-"""``tidelog transactions``: a row an open transaction: whose, since when, what it holds back, and whether it hangs."""
+"""``tidelog transactions``: a row for each open transaction, with its producer, age and verdict."""
 
 from __future__ import annotations
 
@@ -80,16 +80,16 @@ def transactions(
     now: str | None,
     threads: int | None,
 ) -> Report:
-    """Show open transactions, what they hold back, and which of them hang.
+    """Show open transactions, the records behind them, and which of them hang.
 
-    An open transaction keeps read_committed consumers, and the cleaner, from everything behind its first offset:
-    held_back counts it, up to the log end. coordinator_epoch and last_timestamp are what kafka-transactions.sh shows;
-    age counts from the first record.
+    An open transaction hides everything after its first offset from read_committed consumers and from the cleaner. The
+    columns held_back_* measure that range up to the log end. The columns coordinator_epoch and last_timestamp are those
+    of kafka-transactions.sh. The age counts from the first record.
 
-    verdict: hanging, if its coordinator has no transaction with this partition, so that nobody will end it (its log,
-    __transaction_state, is looked for in all directories given); suspected, if the coordinator's log is not here and
-    the transaction is silent longer than any may last; overdue, if its coordinator will abort it once it runs; else
-    open. The notes say how to end one that hangs.
+    The verdict is hanging if the coordinator has no transaction with this partition and will therefore never end it.
+    The coordinator's log, __transaction_state, is searched in all given directories. The verdict is suspected if that
+    log is not there and the transaction is silent for longer than any may last. It is overdue if its coordinator will
+    abort it once that runs, and otherwise open. The notes say how to end a hanging transaction.
 
     Exit codes: 0 none hangs, 1 some hang or are suspected to, 2 wrong usage, 3 a partition or directory cannot be read.
 

@@ -1,4 +1,4 @@
-"""``tidelog verify``: findings, and for each partition what a broker would do at its next start."""
+"""``tidelog verify``: findings, and for each partition an outlook on a broker's next start."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SETTLED = "loads it as it is"
 @threads_option
 @output_options
 def verify(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -> Report:
-    """Check every file against the log, and say what a broker would do.
+    """Check every file against the log, and predict a broker's next start.
 
-    Every header, CRC and record is read; indexes, snapshots, leader epochs and checkpoints are held against the logs.
-    A finding names the file, the byte, the offset and, behind damage, the next good batch. Severities: error (the file
-    contradicts itself or the log), warning (odd, but Kafka lives with it), note (expected after a crash).
+    Every header, CRC and record is read. Indexes, snapshots, leader epochs and checkpoints are compared with the logs.
+    A finding names the file, the byte position, the offset and, after damage, the next good batch. Severities: error
+    (the file contradicts itself or the log), warning (unusual, but Kafka accepts it), note (expected after a crash).
 
-    JSON and CSV have two kinds of rows: "finding", and for each partition "outlook", whose message says what a broker
-    would do with it at its next start.
+    JSON and CSV have two kinds of rows: "finding", and an "outlook" for each partition. An outlook's message says how a
+    broker would treat the partition at its next start.
 
     Exit codes: 0 nothing but notes, 1 errors or warnings, 2 wrong usage, 3 a directory cannot be read.
 

@@ -1,4 +1,4 @@
-"""Values without behaviour: names, offsets, records and the error tree. Imports nothing of tidelog."""
+"""Values without behaviour: names, offsets, records and the error tree. It imports nothing of tidelog."""
 
 from tidelog.model.errors import (
     CancelledError,

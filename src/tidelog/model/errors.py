@@ -1,7 +1,7 @@
 """The error tree: one root, every error with file, position, offset and Kafka's error code.
 
-``str(error)`` is a sentence for a person: what is wrong, then where. ``code`` is the number in
-Kafka's protocol (class ``Errors``), so a server can answer with it unchanged.
+``str(error)`` is a sentence for a person: the problem first, then its place. ``code`` is the number from
+Kafka's protocol (class ``Errors``), so a server can send it to a client unchanged.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
 _LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""What a process or a machine has too much of says nothing of a disk."""
+"""A process or a machine has reached a limit: these errors do not mean that a disk failed."""
 
 
 class TidelogError(Exception):
-    """Root of every error tidelog raises on purpose.
+    """The root of every error tidelog raises on purpose.
 
-    ``path`` is the file, ``position`` the byte in it, ``offset`` the log offset: each None where it has no meaning.
+    ``path`` is the file, ``position`` the byte in it, ``offset`` the log offset. Each is None if it has no meaning.
     """
 
     code: ClassVar[int] = -1
@@ -54,7 +54,7 @@ class TidelogError(Exception):
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle whole: Spark carries errors from its workers to the driver."""
+        """Pickle every field: Spark carries errors from its workers to the driver."""
         return (type(self)._restore, (type(self), self.message, self.path, self.position, self.offset))
 
     @staticmethod
@@ -65,21 +65,21 @@ class TidelogError(Exception):
 
 
 class CorruptRecordError(TidelogError):
-    """Bytes of a batch or record contradict themselves: CRC, length, count, varint, codec (CORRUPT_MESSAGE)."""
+    """The bytes of a batch or record contradict themselves: CRC, length, count, varint, codec (CORRUPT_MESSAGE)."""
 
     code = 2
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record of a batch (KIP-467)."""
+    """The error of a single record in a batch (KIP-467)."""
 
     batch_index: int
-    """Of the record in its batch, from 0."""
+    """The record's index in its batch, from 0."""
     message: str
 
 
 class Refusal(enum.Enum):
-    """Why records were refused, where Kafka keeps a count of it (``BrokerTopicMetrics``)."""
+    """A reason for refusing records that Kafka counts (``BrokerTopicMetrics``)."""
 
     MAGIC = "invalid magic number"
     OFFSET = "invalid offset or control record"
@@ -88,10 +88,10 @@ class Refusal(enum.Enum):
 
 
 class InvalidRecordError(TidelogError):
-    """Records that this log may not take (INVALID_RECORD).
+    """The log does not accept these records (INVALID_RECORD).
 
-    ``record_errors``: which of them, where the reason lies in single records. ``refusals``: the reasons that are
-    counted, one entry a record where they lie in records.
+    ``record_errors`` names the records at fault, if the reason lies in single records. ``refusals`` are the counted
+    reasons: one entry per record if the reason lies in single records.
     """
 
     code = 87
@@ -128,33 +128,33 @@ class RecordTooLargeError(TidelogError):
 
 
 class RecordBatchTooLargeError(TidelogError):
-    """A whole append is larger than a segment (RECORD_LIST_TOO_LARGE)."""
+    """All batches of an append together are larger than a segment (RECORD_LIST_TOO_LARGE)."""
 
     code = 18
 
 
 class OffsetOutOfRangeError(TidelogError):
-    """A read below the log start or above the end (OFFSET_OUT_OF_RANGE)."""
+    """A read is below the log start offset or above the log end offset (OFFSET_OUT_OF_RANGE)."""
 
     code = 1
 
 
 class OffsetsOutOfOrderError(TidelogError):
-    """Batches from a leader whose offsets do not ascend (UNKNOWN_SERVER_ERROR: Kafka has no code for it)."""
+    """The offsets of a leader's batches do not ascend (UNKNOWN_SERVER_ERROR: Kafka has no code for it)."""
 
 
 class UnexpectedAppendOffsetError(TidelogError):
-    """Batches from a leader that begin below the log end; ``offset`` is their first (UNKNOWN_SERVER_ERROR)."""
+    """A leader's batches begin below the log end offset; ``offset`` is their first (UNKNOWN_SERVER_ERROR)."""
 
 
 class UnsupportedFormatError(TidelogError):
-    """A magic or file version this release cannot read (UNSUPPORTED_FOR_MESSAGE_FORMAT)."""
+    """This release cannot read the magic or file version (UNSUPPORTED_FOR_MESSAGE_FORMAT)."""
 
     code = 43
 
 
 class UnsupportedCompressionError(TidelogError):
-    """A codec number that Kafka does not define (UNSUPPORTED_COMPRESSION_TYPE)."""
+    """Kafka does not define the codec number (UNSUPPORTED_COMPRESSION_TYPE)."""
 
     code = 76
 
@@ -166,31 +166,31 @@ class OutOfOrderSequenceError(TidelogError):
 
 
 class InvalidProducerEpochError(TidelogError):
-    """A batch of a producer that a newer one with its id has fenced off (INVALID_PRODUCER_EPOCH)."""
+    """A newer producer with the same id has fenced off the batch's producer (INVALID_PRODUCER_EPOCH)."""
 
     code = 47
 
 
 class InvalidTransactionStateError(TidelogError):
-    """A batch or marker that the producer's transaction does not allow (INVALID_TXN_STATE)."""
+    """The producer's transaction does not allow the batch or marker (INVALID_TXN_STATE)."""
 
     code = 48
 
 
 class InconsistentTopicIdError(TidelogError):
-    """A log belongs to another topic of the same name (INCONSISTENT_TOPIC_ID)."""
+    """The log belongs to another topic of the same name (INCONSISTENT_TOPIC_ID)."""
 
     code = 103
 
 
 class TransactionCoordinatorFencedError(TidelogError):
-    """A marker of a transaction coordinator that a newer one has replaced (TRANSACTION_COORDINATOR_FENCED)."""
+    """A newer transaction coordinator has replaced the marker's coordinator (TRANSACTION_COORDINATOR_FENCED)."""
 
     code = 52
 
 
 class UnknownTopicOrPartitionError(TidelogError):
-    """No directory holds that partition (UNKNOWN_TOPIC_OR_PARTITION)."""
+    """No directory holds the partition (UNKNOWN_TOPIC_OR_PARTITION)."""
 
     code = 3
 
@@ -202,7 +202,7 @@ class StorageError(TidelogError):
 
     @property
     def is_disk_failure(self) -> bool:
-        """The disk refused a call; else a limit was met, the contents of a file are wrong, or the caller is."""
+        """True if the disk refused a call. False for a limit, wrong file contents, or a caller's mistake."""
         return isinstance(self.__cause__, OSError) and self.__cause__.errno not in _LIMITS
 
 
@@ -211,11 +211,11 @@ class IndexCorruptError(StorageError):
 
 
 class InvalidOffsetError(StorageError):
-    """An offset that is not above the last one of its index: the log's offsets go backwards."""
+    """An offset is not above the last one of its index: the log's offsets go backwards."""
 
 
 class OffsetOverflowError(StorageError):
-    """An offset more than 31 bits above its segment's base offset: no index can hold it."""
+    """An offset is more than 31 bits above its segment's base offset: no index can hold it."""
 
 
 class SnapshotCorruptError(StorageError):
@@ -227,7 +227,7 @@ class CheckpointError(StorageError):
 
 
 class FileMissingError(StorageError):
-    """A file is not there: never written, or a live broker deleted or renamed it in the meantime."""
+    """A file does not exist: it was never written, or a live broker has deleted or renamed it."""
 
 
 class DirectoryError(StorageError):
@@ -239,19 +239,19 @@ class LockedError(StorageError):
 
 
 class ReadOnlyError(TidelogError):
-    """A writing call on something opened for reading."""
+    """A writing call reached an object that was opened for reading."""
 
 
 class ClosedError(TidelogError):
-    """A call on a closed log."""
+    """A call reached a closed log."""
 
 
 class CancelledError(TidelogError):
-    """A long run was cancelled by whoever started it; what it left can be gone on from."""
+    """The caller cancelled a long run; a later run can continue from its leftover files."""
 
 
 class LogCleaningAbortedError(TidelogError):
-    """A clean of a log was given up, for its records were truncated, deleted or moved meanwhile; the log is whole."""
+    """The clean of a log ended early, because its records were truncated, deleted or moved. The log stays valid."""
 
 
 class ForkError(TidelogError):

@@ -1,4 +1,4 @@
-"""Offsets of a partition and where they lie on disk. Source of the rules: Kafka's ``LogOffsetMetadata``."""
+"""Offsets of a partition and their places on disk. Source of the rules: Kafka's ``LogOffsetMetadata``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNKNOWN_POSITION = -1
 
 @dataclass(frozen=True, slots=True)
 class LogOffsetMetadata:
-    """A log offset with the segment and byte position it lies at; offset-only until resolved."""
+    """A log offset with its segment and byte position; offset-only until resolved."""
 
     message_offset: int
     segment_base_offset: int = -1
@@ -20,17 +20,17 @@ class LogOffsetMetadata:
         return self.position_in_segment == UNKNOWN_POSITION
 
     def is_on_older_segment(self, other: LogOffsetMetadata) -> bool:
-        """Whether its segment lies before that of ``other``. ValueError where one of them is offset-only."""
+        """Return True if its segment lies before that of ``other``. Raise ValueError if either is offset-only."""
         self._require_places(other)
         return self.segment_base_offset < other.segment_base_offset
 
     def is_on_same_segment(self, other: LogOffsetMetadata) -> bool:
-        """ValueError where one of them is offset-only."""
+        """Return True if both lie in one segment. Raise ValueError if either is offset-only."""
         self._require_places(other)
         return self.segment_base_offset == other.segment_base_offset
 
     def bytes_after(self, other: LogOffsetMetadata) -> int:
-        """Bytes from ``other``, in the same segment, up to this. ValueError where they do not share one."""
+        """Return the bytes from ``other`` up to this offset. Raise ValueError if they do not share a segment."""
         if not self.is_on_same_segment(other):
             raise ValueError(f"{self} and {other} lie in different segments: no distance in bytes")
         return self.position_in_segment - other.position_in_segment
@@ -54,7 +54,7 @@ class LogOffsetSnapshot:
 
     @property
     def is_whole(self) -> bool:
-        """In order, and of each it is known where it lies; else it was taken while something changed."""
+        """True if the offsets ascend and their positions are known. Otherwise they changed during the snapshot."""
         stable, watermark, end = self.last_stable, self.high_watermark, self.log_end
         return (
             self.log_start <= stable.message_offset <= watermark.message_offset <= end.message_offset

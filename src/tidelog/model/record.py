@@ -1,4 +1,4 @@
-"""A record as a reader sees it, and how far a reader may see."""
+"""A record as a reader sees it, and the limits of a read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TimestampType(enum.IntEnum):
-    """Who set a record's timestamp; the numbers are Kafka's (-1: format v0 has none)."""
+    """The clock that set a record's timestamp; the numbers are Kafka's (-1: format v0 has none)."""
 
     NONE = -1
     CREATE = 0
@@ -15,7 +15,7 @@ class TimestampType(enum.IntEnum):
 
 
 class Isolation(enum.StrEnum):
-    """How far a read may go (Kafka's ``FetchIsolation``)."""
+    """The end of the range that a read may return (Kafka's ``FetchIsolation``)."""
 
     LOG_END = "log_end"
     """Followers: everything up to the log end offset."""
@@ -31,7 +31,7 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record; ``timestamp`` in milliseconds since the epoch (-1: none)."""
+    """A record; ``timestamp`` is in ms since the epoch (-1: none)."""
 
     offset: int
     timestamp: int

@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def from_directory_name(cls, name: str) -> Self:
-        """Parse ``topic-partition``; DirectoryError where the name is not of that form."""
+        """Parse ``topic-partition``. Raise DirectoryError if the name does not have that form."""
         topic, dash, number = name.rpartition("-")
         if not dash or not number.isascii() or not number.isdigit() or not is_legal_topic(topic):
             raise DirectoryError(f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION")

@@ -1,1 +1,1 @@
-"""The storage engine. Each package has one concern, from the operating system (``fs``) to many logs (``manager``)."""
+"""The storage engine. Each package has one concern, from ``fs`` (system calls) up to ``manager``."""

@@ -1,4 +1,4 @@
-"""Answers of two brokers made comparable: ids, places and words that have to differ are taken out."""
+"""Make the responses of two brokers comparable: remove ids, places and messages that always differ."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidelog.protocol.schemas import Struct
 CLOSED = "the connection is closed"
 
 _PLACES = ("log.dirs", "listeners", "advertised.listeners", "controller.quorum.voters", "log.dir", "metadata.log.dir")
-"""Settings that say where a broker is."""
+"""The settings that contain a broker's addresses or paths."""
 _WITHOUT_MEANING = {"throttle_time": 0, "host": "", "port": 0, "cluster_id": ""}
 _SCALA = re.compile(r"(?:Hash)?Set\((.*)\)|requirement failed: ")
-"""What Scala puts around a message, or into it."""
+"""The text that Scala puts around or before a message."""
 
 
 def answer_to(client: WireClient, asked: Asked) -> Any:
-    """What a broker answers; CLOSED where it closes the connection instead (the client is of no use then)."""
+    """Return the broker's response, or ``CLOSED`` if the broker closed the connection. The client is closed then."""
     try:
         answer = comparable(client.call(asked.api, asked.version, **asked.values))
     except ConnectionError:
@@ -31,14 +31,14 @@ def answer_to(client: WireClient, asked: Asked) -> Any:
 
 
 def without_words(answer: Any) -> Any:
-    """The answer without its messages."""
+    """Return the response without its messages."""
     if isinstance(answer, dict):
         return {name: without_words(value) for name, value in answer.items() if name != "error_message"}
     return [without_words(item) for item in answer] if isinstance(answer, list) else answer
 
 
 def comparable(value: Any) -> Any:
-    """As JSON would have it: lists of structs in a fixed order, without what differs from broker to broker."""
+    """Convert the response to JSON values: sort lists of structs, and replace values that differ between brokers."""
     if isinstance(value, Struct):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}  # type: ignore[arg-type]
         return _struct({name: comparable(inner) for name, inner in fields.items()})

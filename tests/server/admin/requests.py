@@ -1,4 +1,4 @@
-"""Requests of administrators, right and wrong, in the order in which a broker is asked: later ones build on earlier."""
+"""Valid and invalid requests of administrators, in a fixed order: later requests build on earlier ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Asked(NamedTuple):
     version: int
     values: Mapping[str, Any]
     has_kafkas_words: bool = True
-    """False: the answer's codes are Kafka's, its messages say more, or are not those of Java."""
+    """False if the broker's error messages differ from Kafka's. The error codes are the same."""
 
     @property
     def reads(self) -> bool:
-        """It may be asked again: nothing is changed by it."""
+        """The request changes nothing and may be repeated."""
         return self.api in READING
 
 
@@ -261,7 +261,7 @@ def topics_changed() -> Iterator[Asked]:
 
 
 def without_time() -> Iterator[Asked]:
-    """The timeout of each is over before its turn comes; some need no turn."""
+    """Yield requests whose timeout expires before the controller processes them. Some never reach its queue."""
     same = {"topic": "plain", "partitions": [0, 99]}
     for name, wanted in {"all": None, "none": [], "some": [same, {"topic": "set", "partitions": []}]}.items():
         yield asked(f"too late: elect {name}", ELECT, election_type=0, topic_partitions=wanted, timeout=0)

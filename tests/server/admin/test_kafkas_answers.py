@@ -1,7 +1,7 @@
-"""Two brokers, ours and Kafka's, are asked the same by an administrator, and answer the same, field by field.
+"""Our broker and Kafka's send the same responses, field by field, to an administrator's requests.
 
-Both have the same settings and are empty at first. What Kafka's broker is told by its controller it knows a moment
-later: a question is asked again until the answers agree.
+Both have the same settings and are empty at first. Kafka's broker applies its controller's records a moment later, so a
+read-only request is repeated until the responses agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 PATIENCE_S = 60
 PLACES = {"advertised.listeners": "PLAINTEXT://127.0.0.1:1", "controller.quorum.voters": "1@127.0.0.1:2"}
-"""Where it is does not matter, that it is said does."""
+"""Placeholders for settings that both brokers need. Their values do not matter."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_every_answer(kafka: WireClient, ours: WireClient) -> None:
 
 
 def in_other_versions() -> Iterator[Asked]:
-    """All of it again, after the newest versions have made and deleted what they could."""
+    """Yield every request in all other versions. The newest versions have changed both brokers before."""
     for asked in requests():
         for version in other_versions(asked.api, asked.version, asked.values):
             yield asked._replace(version=version, name=f"{asked.name}, version {version}")

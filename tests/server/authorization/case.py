@@ -1,4 +1,4 @@
-"""One request of a user who has some entries of the access control lists, or none, and what that comes to."""
+"""A request of a user with or without ACLs, and the error code that it is expected to return."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Case(NamedTuple):
     version: int
     values: Callable[[World], Values]
     rules: tuple[Acl, ...]
-    """What the user has, who is yet to be named."""
+    """The user's ACLs. Their principal is filled in later."""
     denial: ErrorCode | None
-    """That is in the answer, where any is."""
+    """The error code that the response must contain, or None if the response contains no denial."""
 
     @property
     def is_allowed(self) -> bool:
@@ -68,7 +68,7 @@ def on_transaction(operation: Operation, name: str = TRANSACTION) -> Acl:
 
 
 class _Asked:
-    """One request, with whoever sends it."""
+    """A request, from which ``by`` builds the cases of different users."""
 
     def __init__(
         self, api: ApiKey, values: Values | Callable[[World], Values], *, version: int | None, name: str
@@ -89,16 +89,16 @@ def asked(
 
 
 def names(*of: str | None, topic_id: UUID | None = None) -> list[Values]:
-    """Topics, as requests name them that may do so by id."""
+    """Return topics for requests that can name them by id."""
     return [{"name": name, "topic_id": topic_id} for name in of]
 
 
 def committed(name: str) -> Values:
-    """Of a request that commits an offset of it."""
+    """Return one topic of a request that commits an offset."""
     return {"name": name, "partitions": [{"partition_index": 0, "committed_offset": 0}]}
 
 
 def producer_of(world: World, name: str = TRANSACTION) -> Values:
-    """Id and epoch, of a transaction."""
+    """Return the transaction's producer id and epoch."""
     producer_id, epoch = world.producers[name]
     return {"producer_id": producer_id, "producer_epoch": epoch}

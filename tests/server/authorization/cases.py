@@ -1,6 +1,6 @@
-"""Requests of clients that may do something, and of the same clients when they may not: of every API there is.
+"""Requests for every API, each from clients with and without the necessary permission.
 
-In the order in which a broker is asked: what is deleted goes last.
+The broker receives them in this order: deletions come last.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tidelog.server.authorization.resource import AclResourceType, PatternType
 # --- settings and quotas ---
 
 _KINDS = {2: TOPIC, 4: "1", 8: "1", 16: "m", 32: GROUP}
-"""Resources with settings, by type."""
+"""Resources with settings, by resource type."""
 
 
 def settings() -> Iterator[Case]:

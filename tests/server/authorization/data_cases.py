@@ -1,4 +1,4 @@
-"""Requests about records: fetched, looked up, written, deleted."""
+"""Requests that fetch, look up, write or delete records."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def records_of(**producer: Any) -> bytes:
 
 
 def flagged_records() -> bytes:
-    """Of a transaction, by their flag, which no producer has begun."""
+    """Return a batch with the transactional flag, although no producer began a transaction."""
     return bytes(batch(0, [b"value"], attributes=TRANSACTIONAL_FLAG, timestamp=1_700_000_000_000))
 
 

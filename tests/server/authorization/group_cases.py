@@ -101,7 +101,7 @@ def _consumer_groups() -> Iterator[Case]:
 
 
 _BY_NAME = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics by their names."""
+"""The last version of OffsetCommit and OffsetFetch that contains topic names."""
 
 
 def _committed_by_id(world: World) -> Values:

@@ -1,4 +1,4 @@
-"""A broker with access control lists, whose clients are who their id says; and Ann, who may what a test allows."""
+"""A broker with ACLs, at which a client's id sets its principal, and the user Ann, whose ACLs a test adds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANN = "user-ann"
 def authenticated(
     context: RequestContext, _request: object, handle: Callable[[], Answer | Awaitable[Answer]]
 ) -> Answer | Awaitable[Answer]:
-    """Everybody is who its client id says."""
+    """Set the connection's principal to the client id."""
     name = context.client_id or ""
     context.peer.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
     return handle()

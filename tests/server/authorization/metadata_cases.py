@@ -1,4 +1,4 @@
-"""Requests about what topics there are, and about topics that are made, grown and deleted."""
+"""Requests that describe, create, extend and delete topics."""
 
 from __future__ import annotations
 

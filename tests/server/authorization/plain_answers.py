@@ -1,4 +1,4 @@
-"""Answers of brokers made comparable: what has to differ from one to the other is taken out, lists have an order."""
+"""Make the responses of two brokers comparable: remove values that always differ, and sort lists."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _WITHOUT_MEANING = frozenset(
         "aborted_transactions",
     }
 )
-"""Fields that say where and when a broker is, or how much others have asked of it before."""
+"""Fields that depend on a broker's address and clock, or on earlier requests."""
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DENIED = re.compile(r"^Request .* (is not authorized|needs \w+ permission)\.$", re.DOTALL)
-"""Kafka's words, with the insides of its request."""
+"""Kafka's messages, which contain the internals of its request."""
 
 
 def answer_to(client: WireClient, api: ApiKey, version: int, values: Mapping[str, Any], **options: Any) -> Any:
-    """CLOSED where the broker closes the connection instead (the client is of no use then)."""
+    """Return ``CLOSED`` if the broker closed the connection. The client is closed then."""
     try:
         return plain(client.call(api, version, **values), **options)
     except ConnectionError:
@@ -62,7 +62,7 @@ def answer_to(client: WireClient, api: ApiKey, version: int, values: Mapping[str
 
 
 def plain(value: Any, names: Mapping[str, str] | None = None) -> Any:
-    """``names``: others in place of these."""
+    """Convert a response to JSON values. ``names`` maps texts to their replacements."""
     if isinstance(value, Struct):
         fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))  # type: ignore[arg-type]
         return {name: "" if name in _WITHOUT_MEANING else plain(inner, names) for name, inner in fields}
@@ -77,7 +77,7 @@ def plain(value: Any, names: Mapping[str, str] | None = None) -> Any:
 
 
 def differences(mine: Any, theirs: Any, place: str = "") -> Iterator[str]:
-    """Where two answers part, and how."""
+    """Yield the places at which two responses differ, with both values."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for name in mine.keys() | theirs.keys():
             yield from differences(mine.get(name), theirs.get(name), f"{place}.{name}")

@@ -1,4 +1,4 @@
-"""The index of the access control lists, against a list that is looked through from its beginning to its end."""
+"""The index of the ACLs decides the same as a linear search over all ACLs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_for(acl: Acl, client: Client) -> bool:
 
 
 def may(found: list[Acl], client: Client, operation: Operation, resource: Resource, *, default: bool) -> bool:
-    """By Kafka's rules, entry for entry: whatever does not allow denies."""
+    """Apply Kafka's rules to each ACL in turn: any permission other than ALLOW denies."""
     about = [acl for acl in found if is_about(acl, resource)]
     own = [acl for acl in about if is_for(acl, client)]
     same = {operation, Operation.ALL}
@@ -97,7 +97,8 @@ def test_changes_one_after_the_other_come_to_the_same(
 
 @given(st.lists(acls, max_size=8), clients, st.sampled_from([Operation.READ, Operation.WRITE]))
 def test_something_is_allowed_where_some_name_is(found: list[Acl], client: Client, operation: Operation) -> None:
-    """Of the entries for the operation itself; a literal that a longer prefix denies is not looked for, as in Kafka."""
+    """The oracle uses only ACLs for the operation itself. Only one direction is asserted: like Kafka, the index does
+    not notice that a longer prefix denies an allowed name."""
     kind = AclResourceType.TOPIC
     exact = [acl for acl in found if acl.operation in (operation, Operation.ALL)]
     tried = [name + end for acl in exact for name in [acl.pattern.name] for end in ("", "zz")] + ["zz"]
@@ -116,7 +117,7 @@ def acl(name: str, kind: PatternType = PatternType.LITERAL, permission: Permissi
 
 @pytest.mark.parametrize("permission", [Permission.UNKNOWN, Permission.ANY])
 def test_a_permission_that_is_none_allows_nothing(permission: Permission) -> None:
-    """A record of the metadata log may have any number."""
+    """A record in the metadata log may contain any permission number."""
     client, resource = Client("User:ann", "10.0.0.1"), Resource(AclResourceType.TOPIC, "t")
     for found in ([acl("t", permission=permission)], [acl("t"), acl("t", permission=permission)]):
         assert not AclIndex().changed(found).verdict(client, Operation.WRITE, resource, default=True).is_allowed

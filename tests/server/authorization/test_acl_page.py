@@ -1,4 +1,4 @@
-"""The page about access control lists says of every API that is served what it takes."""
+"""The page about ACLs lists the required permissions of every API that the broker serves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.server.handlers.table import HANDLERS
 
 LOG_IN = {"SaslHandshake", "SaslAuthenticate"}
-"""Answered before anybody is somebody."""
+"""The APIs that a client calls before it is authenticated."""
 
 
 def name_of(api: ApiKey) -> str:

@@ -1,4 +1,4 @@
-"""The authorizer: its settings, super users, addresses as Java writes them, what it says in the log."""
+"""The authorizer: its settings, super users, host addresses in Java's format, and the audit log."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TestSettings:
 
 
 def test_who_is_called_as_everybody_is_may_do_nothing() -> None:
-    """Neither what everybody may; nor is anything told of what it may."""
+    """A user named ``*`` gets no permission from ACLs for everybody: each check raises UNKNOWN_SERVER_ERROR."""
     everything = [
         Acl(Pattern(kind, WILDCARD), ANY_PRINCIPAL, WILDCARD, Operation.ALL, Permission.ALLOW) for kind in SUPPORTED
     ]

@@ -1,4 +1,4 @@
-"""Produce and Fetch of clients that may not, where an answer is not the whole of it: acks, sessions, waiting."""
+"""Effects of a denied Produce or Fetch beyond its error code: acks=0, fetch sessions and delayed fetches."""
 
 from __future__ import annotations
 

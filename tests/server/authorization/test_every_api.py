@@ -1,6 +1,6 @@
-"""Every API, asked by clients that may and by clients that may not, and what those learn: nothing of names.
+"""Every API, tried by clients with and without permission. A response to a denied client reveals no names.
 
-The cases are in ``cases``; that Kafka answers them the same is in ``test_kafkas_authorizer``.
+The cases are in ``cases``. ``test_kafkas_authorizer`` shows that Kafka's responses are the same.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.server.handlers.table import HANDLERS
 
 CASES = {f"user-{number}": case for number, case in enumerate(cases())}
-"""By the user who asks."""
+"""The cases by the user that sends the request."""
 ELSEWHERE = {TOPIC: "nx", GROUP: "ng", CONSUMERS: "nk", TRANSACTION: "nt", HIDDEN: "nh", HIDDEN_CONSUMERS: "nhk"}
-"""Names that nothing has, for those that something has."""
+"""Names of resources that do not exist, by the names of the existing resources that they replace."""
 WITHOUT_ASKING = {ApiKey.API_VERSIONS}
-"""APIs that everybody may use."""
+"""APIs that need no permission."""
 LOG_IN = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-"""APIs that are answered before anybody is somebody."""
+"""APIs that a client calls before it is authenticated."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_an_answer_is_as_the_client_may(home: BrokerHome, world: World, user: st
 
 
 def answer_elsewhere(home: BrokerHome, case: Case, values: Any, user: str) -> Any:
-    """What the same client gets that asks for what is not there, in the words of the first request."""
+    """Return the response to the same request about resources that do not exist, with the original names put back."""
     back = {there: name for name, there in ELSEWHERE.items()}
     with home.client(client_id=user) as client:
         return plain(client.call(case.api, case.version, **renamed(values, ELSEWHERE)), back)
@@ -102,7 +102,7 @@ def test_what_is_allowed_survives_a_restart(tmp_path: Path) -> None:
         assert [acl.principal for acl in acls] == [NOBODY] * len(case.rules)
 
 
-# --- parts of answers ---
+# --- parts of responses ---
 
 
 def codes_in(value: Any) -> Iterator[int]:
@@ -134,7 +134,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def test_the_client_is_who_its_peer_says(home: BrokerHome, world: World) -> None:
-    """A denial is one of a principal, not of a connection: whoever it is next may have more."""
+    """A denial belongs to a principal, not to a connection: the next principal may have more permissions."""
     with home.client(client_id="user-none") as client:
         assert client.call(ApiKey.DESCRIBE_CLUSTER, include_cluster_authorized_operations=True).error_code == 0
         denied = client.call(ApiKey.LIST_CONFIG_RESOURCES, resource_types=[2])

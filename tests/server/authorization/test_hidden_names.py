@@ -1,4 +1,4 @@
-"""What a client may not see it does not guess either: an expression is dear only behind the beginning of a name."""
+"""A client cannot guess names that it may not see: a regular expression is never matched with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.server.authorization.operation import Operation
 HIDDEN = "payroll-to-be-transferred-to-the-bank-in-Europe-0001"
 MINE = "mine"
 DEAR = "(?:(?:.?.?.?.?.?.?.?.?){1000}(?:.?.?){900})"
-"""Takes too long of a long text that gets to it."""
+"""An expression that takes too long on a long text that matches its beginning."""
 RIGHT, WRONG = f"payroll-to{DEAR}", f"payroll-in{DEAR}"
 
 
@@ -60,7 +60,7 @@ def test_a_subscription_is_matched_with_the_topics_that_may_be_seen(home: Broker
 
 
 def is_assigned(client: WireClient, expression: str) -> bool:
-    """Whether a group's only member, who subscribes so, is assigned something in time."""
+    """Return True if the only member of a group with this subscription gets an assignment before the deadline."""
     member = {"group_id": str(uuid.uuid4()), "member_id": str(uuid.uuid4())}
     joining = {"subscribed_topic_regex": expression, "rebalance_timeout": 60_000, "topic_partitions": []}
     epoch, deadline = 0, time.monotonic() + PATIENCE_S

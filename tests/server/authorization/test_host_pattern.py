@@ -1,4 +1,4 @@
-"""Hosts of access control entries: addresses, the wildcard, and ranges (KIP-1276)."""
+"""Host patterns of ACLs: addresses, the wildcard, and ranges (KIP-1276)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_RANGE = {
     "*": set(ADDRESSES),
     "1.2.3.4": {"1.2.3.4"},
 }
-"""As Kafka 4.4.0's ``CidrUtils`` says."""
+"""The result of ``CidrUtils`` in Kafka 4.4.0 for each pattern."""
 REFUSED = {
     "10.0.0.0/33": "Value [33] not in range [0,32]",
     "10.0.0/8": "Could not parse [10.0.0/8]",
@@ -39,7 +39,7 @@ REFUSED = {
     "::ffff:10.0.0.0/104": "Could not parse [::ffff:10.0.0.0] - not an IPv6 address",
     "localhost/8": "Could not parse [localhost/8]",
 }
-"""Texts and Kafka's words for them."""
+"""Invalid ranges, and Kafka's error message for each."""
 
 
 @pytest.mark.parametrize("pattern", IN_RANGE)

@@ -1,7 +1,7 @@
-"""Two brokers, ours and Kafka's, have the same access control lists, and answer every case the same, field by field.
+"""Our broker and Kafka's, with the same ACLs, send the same responses to every case, field by field.
 
-The users log in with PLAIN. What Kafka's broker is told by its controller it knows a moment later: a question is asked
-again until the answers agree, where it may be. A user whose name is that of everybody is answered by none.
+The users authenticate with PLAIN. Kafka's broker applies its controller's records a moment later, so a request that may
+be repeated is sent until the responses agree. Both brokers refuse every request of a user named ``*``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kafka
 PATIENCE_S = 60
 PASSWORD = "a-password"
 EVERYBODY = "*"
-"""A user of this name, whom entries cannot tell from all others."""
+"""A user with this name, which ACLs cannot distinguish from the wildcard principal."""
 USERS = SETTINGS | {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
@@ -42,7 +42,7 @@ USERS = SETTINGS | {
         )
     ),
 }
-"""With another listener, at which users log in."""
+"""The settings with another listener, at which users authenticate."""
 CHANGING = {
     ApiKey.PRODUCE,
     ApiKey.JOIN_GROUP,
@@ -54,12 +54,12 @@ CHANGING = {
     ApiKey.DELETE_ACLS,
     ApiKey.END_TXN,
 }
-"""What is not to be asked twice."""
+"""APIs whose requests may not be repeated."""
 TIMED = {ApiKey.JOIN_GROUP, ApiKey.END_TXN}
-"""What the broker still does for the request before decides how the next is answered."""
+"""The response also depends on work that the broker still does for an earlier request."""
 
 Connect = Callable[[str], WireClient]
-"""A connection of a user."""
+"""Opens an authenticated connection for a user."""
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect])
         world.allow(acl._replace(principal=f"User:{user}") for user, case in CASES.items() for acl in case.rules)
     differing: dict[str, list[str]] = {}
     for user, case in CASES.items():
-        if case.api is ApiKey.API_VERSIONS:  # which names other APIs in Kafka
+        if case.api is ApiKey.API_VERSIONS:  # Kafka's response lists other APIs
             continue
         differing |= differences_in(case, user, ours, kafka)
     assert not differing, told(differing)
@@ -121,7 +121,7 @@ def test_every_answer(kafka: tuple[World, Connect], ours: tuple[World, Connect])
 def differences_in(
     case: Case, user: str, ours: tuple[World, Connect], kafka: tuple[World, Connect]
 ) -> dict[str, list[str]]:
-    """By the name of the case; empty where the answers are the same."""
+    """Return the differences under the name of the case. The result is empty if the responses are the same."""
     mine, theirs = asked(ours, user, case), asked(kafka, user, case)
     deadline = time.monotonic() + PATIENCE_S
     while theirs != mine and case.api not in CHANGING and time.monotonic() < deadline:

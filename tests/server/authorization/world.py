@@ -1,6 +1,6 @@
-"""A cluster with something in it that may be seen, and something that may not: made alike on every broker.
+"""A cluster with visible and hidden resources, created in the same way on every broker.
 
-``t``, ``g``, ``k`` and ``x`` are for everybody whom a case allows something; what is called ``hidden`` is for nobody.
+A case may allow a user access to ``t``, ``g``, ``k`` and ``x``. No case allows access to resources named ``hidden``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidelog.server.authorization.acl import Acl
 
 TOPIC, GROUP, CONSUMERS, TRANSACTION = "t", "g", "k", "x"
 HIDDEN: Final = "hidden"
-"""A topic, a group, a group of consumers and a transaction."""
+"""The name of a topic, a group and a transaction."""
 HIDDEN_CONSUMERS: Final = "hidden-k"
 MEMBER: Final = "member-of-a-group"
 SETTINGS: Final = {
@@ -43,10 +43,10 @@ TRANSACTION_MS: Final = 600_000
 
 
 class World:
-    """``ids`` of topics; ``producers``: id and epoch, of transactions."""
+    """``ids`` contains the topic ids, and ``producers`` the producer id and epoch of each transaction."""
 
     def __init__(self, client: WireClient) -> None:
-        """``client``: of a super user."""
+        """Use the connection of a super user."""
         self.client = client
         self.ids: dict[str, UUID] = {}
         self.producers: dict[str, tuple[int, int]] = {}
@@ -61,7 +61,7 @@ class World:
             self._begin(name)
 
     def allow(self, acls: Iterable[Acl]) -> None:
-        """Return when the broker has taken them in."""
+        """Create ACLs and return when the broker applies them."""
         creations = [
             {
                 "resource_type": acl.pattern.resource_type,
@@ -88,7 +88,7 @@ class World:
         return sum(len(resource.acls) for resource in answer.resources)
 
     def find(self, kind: int, key: str) -> None:
-        """Its coordinator, which there is from then on."""
+        """Find the coordinator, which is available from then on."""
         self._until(
             lambda answer: answer.coordinators[0].error_code,
             ApiKey.FIND_COORDINATOR,
@@ -97,7 +97,7 @@ class World:
         )
 
     def init(self, transaction: str) -> tuple[int, int]:
-        """Its producer's id and epoch."""
+        """Return the id and epoch of the transaction's producer."""
         self.find(1, transaction)
         made = self._until(
             lambda answer: answer.error_code,
@@ -162,7 +162,7 @@ class World:
         )
 
     def _until(self, error_of: Any, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
-        """Ask until it is answered without an error that passes."""
+        """Repeat the request until the response contains no transient error."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = self.client.call(api, version, **values)

@@ -1,4 +1,4 @@
-"""Three libraries, each with code of its own, behind the two things that a test wants of all of them."""
+"""A common interface to produce and consume with three independent client libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Sent(NamedTuple):
-    """A record as it is sent and as it comes back; ``timestamp`` in ms."""
+    """A record as it is sent and received. ``timestamp`` is in ms."""
 
     value: bytes | None
     key: bytes | None = None
@@ -31,13 +31,13 @@ class Adapter(Protocol):
     codecs: Sequence[str]
 
     def produce(self, bootstrap: str, topic: str, records: Sequence[Sent], **settings: Any) -> list[int]:
-        """The offsets, once all are acknowledged by all replicas; ``settings``: of the library, over those."""
+        """Return the offsets when all replicas have acknowledged the records. ``settings`` are the library's."""
         ...
 
     def consume(
         self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
     ) -> list[Sent]:
-        """``total`` records from offset ``start`` on; ``settings``: of the library."""
+        """Return ``total`` records from offset ``start`` on. ``settings`` are the library's."""
         ...
 
 
@@ -166,7 +166,7 @@ ADAPTERS: Sequence[Adapter] = (Librdkafka(), KafkaPython(), AioKafka())
 
 
 def run(work: Callable[[], Awaitable[Result]]) -> Result:
-    """The result of a coroutine function, on a loop of its own. TimeoutError where it waits for ever."""
+    """Return a coroutine's result, from a new event loop. Raise TimeoutError if it takes too long."""
 
     async def patient() -> Result:
         return await asyncio.wait_for(work(), PATIENCE_S)

@@ -1,4 +1,4 @@
-"""One broker for all tests with clients that leave it as it was, and a new topic for each."""
+"""A broker that all client tests share unless they change it, and a new topic for each test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """With two partitions."""
+    """Create a topic with two partitions."""
     name = f"topic-{next(_numbers)}"
     broker.create_topic(name, partitions=2)
     return name

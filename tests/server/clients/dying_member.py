@@ -1,4 +1,4 @@
-"""A consumer that a test kills: run as ``dying_member.py BOOTSTRAP GROUP PROTOCOL``."""
+"""A consumer that a test kills. The command line is ``dying_member.py BOOTSTRAP GROUP PROTOCOL``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of groups, of three client libraries, as tests drive them: ``poll`` a little, look at the assignment, go."""
+"""Group members of three client libraries with one interface: poll briefly, read the assignment, commit, close."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import kafka
 TOPIC = "t"
 POLL_S = 0.05
 HEARTBEAT_MS = 200
-"""A client hears of a rebalance with its next heartbeat."""
+"""A client notices a rebalance with its next heartbeat."""
 _PYTHON = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": HEARTBEAT_MS}
 
 
 class Member(Protocol):
     def poll(self) -> list[tuple[int, bytes]]:
-        """Partition and value of records that have come."""
+        """Return partition and value of the received records."""
         ...
 
     def partitions(self) -> set[int]:
-        """What it is assigned."""
+        """Return the assigned partitions."""
         ...
 
     def commit(self) -> None:
-        """What it was given so far."""
+        """Commit the offsets of the records received so far."""
         ...
 
     def close(self) -> None:
-        """It leaves its group."""
+        """Leave the group."""
         ...
 
 
@@ -60,7 +60,7 @@ class ConfluentMember:
 
 
 class KafkaPythonMember:
-    """Its ``poll`` waits long: one that ends while the member is about to assign leaves it waiting for good."""
+    """``poll`` has a long timeout: if a poll ends while the member is about to assign, kafka-python hangs forever."""
 
     def __init__(self, bootstrap: str, group: str, **settings: Any) -> None:
         given = {**_PYTHON, **settings}
@@ -98,7 +98,7 @@ class AiokafkaMember:
         return self._loop.run_until_complete(self._poll())
 
     async def _poll(self) -> list[tuple[int, bytes]]:
-        """Its start waits for the group, and so for members that a test polls in between."""
+        """The consumer's start waits for the group. This includes members that the test polls between two calls."""
         await asyncio.wait([self._begun], timeout=POLL_S)
         if not self._begun.done():
             return []

@@ -1,4 +1,4 @@
-"""Topics and settings, as librdkafka's and kafka-python's administrators ask for them."""
+"""Topics and settings are managed with the admin clients of librdkafka and kafka-python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def admin(broker: Broker) -> AdminClient:
 
 
 def result(futures: Mapping[Any, Any]) -> Any:
-    """Of the one thing that was asked."""
+    """Return the result of the only request."""
     (future,) = futures.values()
     return future.result(PATIENCE_S)
 

@@ -1,7 +1,7 @@
-"""A broker's process is stopped and killed while clients in Python produce and consume: nothing is lost or doubled.
+"""Stopping and killing a broker's process loses and duplicates no record of clients written in Python.
 
-Their producers are idempotent, so the log has every number once and in order; the member of the group reads on from
-where it was, in the log and in its commits.
+The producers are idempotent, so the log contains every number once and in sequence. The group's member continues at its
+position, and its commits match the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumer groups of real clients: members that come, go and die; commits; static members; restarts of the broker."""
+"""Consumer groups of real clients: members join, leave and die; commits; static members; broker restarts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = {
     "group_consumer_heartbeat_interval_ms": "200",
     "group_min_session_timeout_ms": "500",
 }
-"""Rebalances are heard of at once. Sessions are long: on a busy machine members are silent for a while."""
+"""Members notice rebalances immediately. Sessions are long because a busy machine delays heartbeats."""
 SHORT_SESSIONS = {"group_consumer_min_session_timeout_ms": "500", "group_consumer_session_timeout_ms": "3000"}
 
 
@@ -37,7 +37,7 @@ def groups(tmp_path: Path) -> Iterator[GroupHome]:
 
 
 def produce(groups: GroupHome, first: int, count: int) -> set[bytes]:
-    """Values that are spread over all partitions."""
+    """Produce values to all partitions in turn."""
     producer = confluent_kafka.Producer({"bootstrap.servers": groups.home.bootstrap, "log_level": 0})
     values = [b"%d" % number for number in range(first, first + count)]
     for number, value in enumerate(values):
@@ -47,7 +47,7 @@ def produce(groups: GroupHome, first: int, count: int) -> set[bytes]:
 
 
 def drive(members: list[Member], until: Callable[[], bool]) -> list[bytes]:
-    """Poll all in turn until something is so; the values that have come."""
+    """Poll all members in turn until the condition holds, and return the received values."""
     deadline = time.monotonic() + PATIENCE_S
     values: list[bytes] = []
     while not until():
@@ -58,7 +58,7 @@ def drive(members: list[Member], until: Callable[[], bool]) -> list[bytes]:
 
 
 def read(members: list[Member], wanted: set[bytes]) -> list[bytes]:
-    """Poll until all of ``wanted`` have come."""
+    """Poll until all of ``wanted`` have arrived."""
     values: list[bytes] = []
     deadline = time.monotonic() + PATIENCE_S
     while not wanted <= set(values):
@@ -69,7 +69,7 @@ def read(members: list[Member], wanted: set[bytes]) -> list[bytes]:
 
 
 def share(members: list[Member]) -> bool:
-    """Whether they have all partitions, each one, evenly."""
+    """Return True if the members own all partitions, each partition once, evenly."""
     sizes = [len(member.partitions()) for member in members]
     everything = set().union(*(member.partitions() for member in members))
     return sum(sizes) == PARTITIONS == len(everything) and max(sizes) - min(sizes) <= 1
@@ -180,7 +180,7 @@ def epoch_of(groups: GroupHome, protocol: str) -> int:
 
 
 def fixed_port() -> dict[str, str]:
-    """Clients look for the broker where it was; below the ports that the system hands out, nobody takes its place."""
+    """Choose a port below the ephemeral ports: no other process takes it while the broker is down."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with socket.socket() as tried, contextlib.suppress(OSError):
             tried.bind(("127.0.0.1", port))

@@ -1,14 +1,14 @@
-"""A broker ends and comes back while administrators wait for many answers: each change is there, or none of it.
+"""A broker restarts while many administrative requests are open: each change exists completely or not at all.
 
-===================  =================================================================================================
-the client heard     what holds when the broker is back
-===================  =================================================================================================
-of success           the change is there
-of a failure         the change is there as a whole, or not at all
-===================  =================================================================================================
+====================  ================================================
+the client received   state after the broker's restart
+====================  ================================================
+success               the change exists
+failure               the change exists completely, or not at all
+====================  ================================================
 
-Whole is a topic whose partitions all have a leader and take a record; several settings that were altered in one request
-have either all changed or none.
+A topic is complete if each of its partitions has a leader and accepts a record. If one request alters several settings,
+either all of them changed or none.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ BEFORE, AFTER = (
 
 
 class State(NamedTuple):
-    """Of a topic: how many partitions, and the settings of BEFORE."""
+    """A topic's number of partitions, and its values of the settings in ``BEFORE``."""
 
     partitions: int
     settings: dict[str, str]
 
 
 class Change(NamedTuple):
-    """Of one topic, from a state to another; None: it is not there."""
+    """A change of one topic from one state to another. ``None`` means that the topic does not exist."""
 
     topic: str
     before: State | None
@@ -86,7 +86,7 @@ KINDS = (
 
 
 def changes(number: int) -> list[Change]:
-    """Of one round; the kinds take turns."""
+    """Return the changes of one round, which alternate between the kinds."""
     return [
         Change(f"{ask.__name__}-{number}-{index}", before, after, ask)
         for index in range(OF_EACH_KIND)
@@ -122,7 +122,7 @@ def make(admin: AdminClient, topics: list[str]) -> None:
 
 
 def wait_for(answers: list[Future[Any]], count: int) -> None:
-    """Until so many have come."""
+    """Wait until ``count`` of the responses have arrived."""
     open_answers = set(answers)
     while len(answers) - len(open_answers) < count:
         done, open_answers = wait(open_answers, PATIENCE_S, FIRST_COMPLETED)
@@ -130,7 +130,7 @@ def wait_for(answers: list[Future[Any]], count: int) -> None:
 
 
 def succeeded(answer: Future[Any]) -> bool:
-    """Once it has come, whatever it says."""
+    """Wait for the response and return True if it is a success."""
     try:
         answer.result(2 * PATIENCE_S)  # the client gives up after 60 seconds
     except KafkaException:
@@ -139,7 +139,7 @@ def succeeded(answer: Future[Any]) -> bool:
 
 
 def topic_states(admin: AdminClient, server: LastingServer) -> dict[str, State]:
-    """Every topic, which is whole."""
+    """Return the state of every topic, and check that each topic is complete."""
     listed = admin.list_topics(timeout=PATIENCE_S).topics
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in listed]
     states: dict[str, State] = {}

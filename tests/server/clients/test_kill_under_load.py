@@ -1,11 +1,11 @@
-"""A broker's process is killed again and again while producers go on: what was acknowledged is there when it is back.
+"""A broker's process is killed repeatedly while producers continue: acknowledged records survive each kill.
 
-======================  ==============================================================================================
-producer                what holds after any number of kills
-======================  ==============================================================================================
-idempotent, acks all    every record is there once, in the order in which it was sent
-plain, acks all         every record that was acknowledged is there, some perhaps twice
-======================  ==============================================================================================
+======================  ==================================================================
+producer                state after any number of kills
+======================  ==================================================================
+idempotent, acks=all    every record exists once, in the sequence in which it was sent
+plain, acks=all         every acknowledged record exists, some perhaps twice
+======================  ==================================================================
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PARTITIONS = 3
 ACKNOWLEDGED_A_ROUND = 300
 IN_FLIGHT = 2000
 PADDING = b"x" * 1000
-"""So that segments roll."""
+"""The padding makes segments roll."""
 
 
 class Load:
-    """One producer of the numbers from 0 on, number n to partition n % PARTITIONS."""
+    """A producer of the numbers from 0 on. It sends number n to partition n % PARTITIONS."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self.topic = topic
@@ -52,7 +52,7 @@ class Load:
         )
 
     def go_on(self) -> None:
-        """Send some more, unless many are on their way; hear of those that have arrived."""
+        """Send more records unless too many are in flight, and process acknowledgments."""
         for _ in range(20):
             if self.sent - len(self.acknowledged) < IN_FLIGHT:
                 value = b"%d %s" % (self.sent, PADDING)
@@ -83,7 +83,7 @@ def number_of(value: bytes | None) -> int:
 
 
 def numbers(directory: Path, topic: str) -> list[list[int]]:
-    """What the log of each partition has."""
+    """Return the numbers in the log of each partition."""
     with open_directory(directory, read_only=True) as logs:
         return [
             [number_of(record.value) for record in logs.log(topic, number).records(until="log_end")]

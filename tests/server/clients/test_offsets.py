@@ -1,4 +1,4 @@
-"""Offsets as clients ask for them: by time, at the ends, after records were deleted; and seeking to them."""
+"""Clients look up offsets by time, at the ends of the log and after a deletion of records, and seek to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SENT = [Sent(b"%d" % number, timestamp=BEGIN_MS + number * 1000) for number in r
 
 @pytest.fixture
 def filled(broker: Broker, topic: str) -> str:
-    """A topic with a record a second in partition 0."""
+    """Create a topic that has one record a second in partition 0."""
     Librdkafka().produce(broker.bootstrap_servers, topic, SENT)
     return topic
 

@@ -1,4 +1,4 @@
-"""Records of real clients: they come back as they were sent, whatever library and codec."""
+"""Records of real clients are received as they were sent, with every library and codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real clients over every protocol and mechanism: produce, consume, and be refused."""
+"""Real clients produce, consume and fail to authenticate over every protocol and mechanism."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureHome]:
 
 
 def options(home: SecureHome, adapter: Adapter, listener: str, mechanism: str, password: str) -> dict[str, Any]:
-    """What the library wants to be told, in its own words."""
+    """Return the library's own settings for the listener and mechanism."""
     protocol = LISTENERS[listener]
     if adapter.name == "confluent-kafka":
         given = {"security.protocol": protocol, "ssl.ca.location": str(home.files.authority)}
@@ -73,7 +73,7 @@ def test_a_certificate_gives_its_name(home: SecureHome) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": f"localhost:{home.listener('MUTUAL').port}"} | own)
 
     def is_known() -> bool:
-        """A client may leave its first connection for the next: then it is asked again."""
+        """A client may replace its first connection, so the metadata request is repeated."""
         producer.list_topics(timeout=PATIENCE_S)
         names = home.call(lambda: {str(one.peer.principal) for one in home.listener("MUTUAL").connections})
         return names == {f"User:{CLIENT_NAME}"}
@@ -83,7 +83,8 @@ def test_a_certificate_gives_its_name(home: SecureHome) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_libraries_understand_that_the_password_is_wrong(home: SecureHome, mechanism: str) -> None:
-    """And do not take it for an error of the network. (kafka-python tries until it gives up.)"""
+    """The clients do not mistake the failure for a network error. kafka-python is left out: it retries until it gives
+    up."""
     servers = f"localhost:{home.listener('SASL').port}"
     errors: list[Any] = []
     own = options(home, ADAPTERS[0], "SASL", mechanism, "guess")

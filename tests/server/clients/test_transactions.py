@@ -1,4 +1,4 @@
-"""Transactions of real clients: all or nothing, once, whatever becomes of broker and producer."""
+"""Transactions of real clients are atomic and take effect once, even if the broker or the producer fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own_broker() -> Iterator[Broker]:
 
 
 def producer(broker: Broker, name: str = "x", **settings: Any) -> Producer:
-    """Transactions can begin."""
+    """Return a producer that is ready to begin transactions."""
     own = {
         "bootstrap.servers": broker.bootstrap_servers,
         "transactional.id": name,
@@ -144,7 +144,7 @@ def test_an_open_transaction_outlives_the_broker(own_broker: Broker, disturbance
 
 @contextmanager
 def reader(broker: Broker) -> Iterator[Consumer]:
-    """Always the same member of its group, so that one takes the place of another that has died."""
+    """Yield a consumer that is always the same static member, so that it replaces a dead consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -164,7 +164,7 @@ def reader(broker: Broker) -> Iterator[Consumer]:
 
 
 def transform(consumer: Consumer, writer: Producer) -> int:
-    """One transaction, left open: what was read, and how far; how many records it was."""
+    """Run one transaction without its commit: write the transformed records and their offsets. Return their number."""
     writer.begin_transaction()
     messages = consumer.consume(10, 0.2)
     for message in messages:
@@ -176,7 +176,7 @@ def transform(consumer: Consumer, writer: Producer) -> int:
 
 
 def test_consume_transform_produce_is_once_whatever_happens(own_broker: Broker) -> None:
-    """The transformer dies with its transaction open, and so does the broker: another one goes on."""
+    """A new transformer continues after the old one and the broker died with an open transaction."""
     total = 60
     Librdkafka().produce(own_broker.bootstrap_servers, "t", [Sent(b"%d" % number) for number in range(total)])
     ends = iter([own_broker.kill, own_broker.stop, own_broker.kill])

@@ -1,7 +1,7 @@
-"""A producer and a member of a group at once, of the libraries in Python: what goes in has to come out.
+"""A producer and a group member at the same time, with the libraries written in Python: all sent records must arrive.
 
-Both are driven by one thread: ``go_on`` sends some numbers, number n to partition n % PARTITIONS, reads what has come
-and commits it. What is on its way between two calls is in the hands of the libraries.
+One thread drives both. ``go_on`` sends some numbers, number n to partition n % PARTITIONS, then reads the records that
+have arrived and commits their offsets. Between two calls, the libraries handle the records in flight.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ class Traffic(Protocol):
     received: list[int]
 
     def go_on(self, *, is_last: bool = False) -> None:
-        """``is_last``: nothing more is sent; only while something is still to be received."""
+        """Send and receive records. If ``is_last``, only receive the remaining records."""
         ...
 
     def finish(self) -> None:
-        """Wait until all that was sent is acknowledged."""
+        """Wait until all sent records are acknowledged."""
         ...
 
     def committed(self) -> list[int]:
-        """The group's offsets, by partition."""
+        """Return the group's committed offsets by partition."""
         ...
 
     def close(self) -> None: ...
 
 
 class KafkaPythonTraffic:
-    """Its ``poll`` waits long: one that ends while a member is about to assign leaves it waiting for good."""
+    """``poll`` has a long timeout: if a poll ends while the member is about to assign, kafka-python hangs forever."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -70,7 +70,7 @@ class KafkaPythonTraffic:
         self._note_acknowledged(list(self._open))
 
     def _note_acknowledged(self, numbers: list[int]) -> None:
-        """Wait for these."""
+        """Wait for the acknowledgments of these numbers."""
         for number in numbers:
             self._open.pop(number).get(PATIENCE_S)
             self.acknowledged.add(number)
@@ -84,7 +84,7 @@ class KafkaPythonTraffic:
 
 
 class AiokafkaTraffic:
-    """On a loop of its own, which stands still between two calls."""
+    """The clients run on their own event loop, which stands still between two calls."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic

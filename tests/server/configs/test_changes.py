@@ -1,4 +1,4 @@
-"""What a change makes of a resource's settings."""
+"""The effect of a change on a resource's settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_value_may_be_so_long() -> None:
 
 
 def test_a_list_takes_many_items() -> None:
-    """Each is looked up, not looked for: that would take hours."""
+    """Items are found by hash: a linear search would take hours."""
     many = [str(number) for number in range(200_000)]
     long = SettingChange(POLICY, APPEND, ",".join(["delete", *many, *many]))
     with pytest.raises(ConfigError, match="exceeds the maximum value size"):

@@ -1,4 +1,4 @@
-"""Settings changed over the wire, and the parts of the broker that go by them."""
+"""Settings that are changed over the wire take effect in the running broker."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_exceptions_for_addresses_have_to_be_pairs(home: BrokerHome, client: Wir
 def test_hosts_are_looked_up_beside_the_loop_and_only_when_their_limits_are_to_count(
     home: BrokerHome, client: WireClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever may change nothing, too, can have settings checked."""
+    """A client without permission to alter settings can have them validated too."""
     asked: list[tuple[str, bool]] = []
     loop_thread = home.call(threading.current_thread)
 

@@ -1,4 +1,4 @@
-"""What settings a resource may have, held against Kafka's own validator: one run of a JVM for all of it."""
+"""The rules for a resource's settings agree with Kafka's own validator. One run of a JVM checks all cases."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_what_kafkas_controller_says(tmp_path_factory: pytest.TempPathFactory) -
 
 
 def judged(case: dict[str, Any]) -> dict[str, Any]:
-    """``error`` and ``code``; empty for what is allowed."""
+    """Return ``error`` and ``code``, or an empty dict if the settings are valid."""
     broker = BrokerConfig.load(None, case["broker"])
     try:
         check_resource(ResourceType(case["type"]), case["name"], case["properties"], before={}, broker=broker)

@@ -1,4 +1,4 @@
-"""Secrets are set wherever a broker takes them, then everything that is shown is searched for them."""
+"""Secrets are set wherever a broker accepts them. No output of the broker contains them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Records = Mapping[str, Any]
 
 
 class Shown:
-    """What was shown, by what showed it."""
+    """The texts that were shown, by their source."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -75,7 +75,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def error_of(cause: Callable[[], object]) -> str:
-    """The error as a bug's stack trace would have it."""
+    """Return the error as a stack trace of an unexpected failure shows it."""
     try:
         cause()
     except (ConfigError, click.UsageError) as error:

@@ -1,4 +1,4 @@
-"""A broker with topics, and what tests of its data say again and again over the wire."""
+"""A broker with topics, and the requests that tests of its data often send over the wire."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.server.metadata.requests import NewTopic
 from tidelog.server.replicas.partition import Partition
 
 WITH_NAMES = 12
-"""Produce and Fetch: the last version by topic names."""
+"""The last version of Produce and Fetch that contains topic names."""
 ALL = -1
 
 
@@ -69,7 +69,7 @@ class DataHome:
         )
 
     def produce(self, records: bytes | None, topic: str = "t", number: int = 0, **options: Any) -> Struct:
-        """The partition's answer."""
+        """Return the partition's part of the response."""
         version = options.get("version", WITH_NAMES)
         sent = self.send_produce(records, topic, number, **options)
         response = (options.get("client") or self.client).receive(ApiKey.PRODUCE, version, sent)
@@ -77,7 +77,7 @@ class DataHome:
         return answer
 
     def append(self, *values: bytes, topic: str = "t", number: int = 0) -> int:
-        """The offset of the first one."""
+        """Return the first value's offset."""
         answer = self.produce(records(*values), topic, number)
         assert answer.error_code == 0, answer
         offset: int = answer.base_offset
@@ -86,7 +86,7 @@ class DataHome:
     # --- fetching ---
 
     def fetch(self, topic: str = "t", number: int = 0, offset: int = 0, **options: Any) -> Struct:
-        """The partition's answer."""
+        """Return the partition's part of the response."""
         response = self.fetch_many({(topic, number): offset}, **options)
         assert response.error_code == 0, response
         answer: Struct = response.responses[0].partitions[0]
@@ -107,7 +107,7 @@ class DataHome:
         last_fetched_epoch: int = -1,
         **options: Any,
     ) -> tuple[int, int]:
-        """Version and correlation id."""
+        """Return the version and the correlation id."""
         topics = [
             {
                 "topic": topic,
@@ -134,7 +134,7 @@ def data_home(directory: Path, **settings: str) -> Iterator[DataHome]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Return when it holds."""
+    """Return when the condition holds."""
     give_up = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < give_up
@@ -142,12 +142,12 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def records(*values: bytes, **fields: Any) -> bytes:
-    """One batch, as a producer sends it."""
+    """Return one batch as a producer sends it."""
     return batch(0, values or (b"value",), timestamp=BASE_TIME, **fields)
 
 
 def offsets_in(data: bytes) -> list[int]:
-    """Of whole batches."""
+    """Return the offsets in complete batches."""
     table = scan_batches(data)
     return [offset for row in table.rows() for offset in range(row.base_offset, row.last_offset + 1)]
 

@@ -1,4 +1,4 @@
-"""Batches of few KB that open to hundreds of MB: what a producer may make the broker open."""
+"""Batches of a few KB that decompress to hundreds of MB: the broker limits how much it decompresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 
 def bomb(codec: int, mib: int) -> bytes:
-    """One sound record of so many zeros."""
+    """Return a compressed batch with one valid record of ``mib`` MiB of zeros."""
     value = mib * MIB
     body = b"\0\0\0" + b"\1" + varint(value)
     record = varint(len(body) + value + 1) + body + bytes(value) + b"\0"
@@ -34,7 +34,7 @@ def bomb(codec: int, mib: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
 def test_one_is_refused_before_it_is_open(codec: int, tmp_path: Path) -> None:
-    """And so is a larger one that ``num.io.threads`` would open side by side."""
+    """The broker refuses a batch that decompresses to 160 MiB while it uses less than 280 MiB."""
     small, large = bomb(codec, 4), bomb(codec, 160)
     assert len(large) < 1_000_000
     with data_home(tmp_path, **{key.replace(".", "_"): text for key, text in KEEPING.items()}) as home:

@@ -1,6 +1,6 @@
-"""Cordoned log directories (KIP-1066): where partitions lie, what is refused, and what the cluster learns.
+"""Cordoned log directories (KIP-1066): placement of partitions, refused requests, and the metadata about them.
 
-Partly beside a real Kafka.
+The last test compares the broker with Kafka's.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from tidelog.storage.fs import LOCAL
 
 KEY = "cordoned.log.dirs"
 SCALA_REQUIRE = "requirement failed: "
-"""What Scala's ``require`` puts before a message; tidelog leaves it out of all of them."""
+"""The prefix that Scala's ``require`` adds to a message. tidelog omits it from all messages."""
 DONE = "done"
 REFUSED = "All brokers are currently fenced, or have all their log directories cordoned."
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[DataHome]:
-    """A broker with two log directories."""
+    """Yield a broker with two log directories."""
     with data_home(tmp_path / "data", log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}") as made:
         yield made
 
 
 def cordon(data: DataHome, *paths: Path | str) -> None:
-    """Change the setting of the running broker; no path: take the change back."""
+    """Change the setting of the running broker, or remove the change if there is no path."""
     alter(data.client, BROKER, "1", KEY, ",".join(map(str, paths)) or None)
 
 
 def reported(data: DataHome) -> set[str] | None:
-    """The names of the directories that the controller knows as cordoned."""
+    """Return the names of the directories that the controller regards as cordoned."""
 
     def names() -> set[str] | None:
         (broker,) = data.home.broker.metadata.image.brokers.values()
@@ -72,7 +72,7 @@ def reported(data: DataHome) -> set[str] | None:
 
 
 def homes_of(data: DataHome, topic: str, partitions: int = 4) -> set[str]:
-    """Make a topic; return the directories that its partitions lie in."""
+    """Create a topic and return the directories of its partitions."""
     data.create(topic, partitions=partitions)
     names = [f"{topic}-{number}" for number in range(partitions)]
     eventually(lambda: set(names) <= set(places(data)))
@@ -144,34 +144,34 @@ def test_the_cluster_learns_of_them_once_its_metadata_has_a_field_for_them(tmp_p
         assert reported(data) == {"one"}
 
 
-# --- beside a Kafka ---
+# --- compared with Kafka ---
 
 
 class _Client:
-    """What a client can do with a broker of two log directories, and what it sees then."""
+    """A client of a broker with two log directories. Its methods return the outcomes."""
 
     def __init__(self, bootstrap: str, directories: Sequence[Path], cordoned: Callable[[], set[str]]) -> None:
-        """``cordoned``: the names of the directories that the broker's log manager puts nothing in."""
+        """Take ``cordoned``, which returns the names of the directories that the broker regards as cordoned."""
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         self._directories = directories
         self._cordoned = cordoned
 
     def tell_all(self) -> Iterator[object]:
-        """Where partitions lie, and in which words the rest is refused."""
+        """Yield the directories of new partitions, and the error messages of refused requests."""
         one, two = self._directories
         yield self._create("file")
         yield self._cordon(str(one), {"one"}), self._create("changed")
         yield self._cordon(None, {"two"}), self._create("as before")
         yield self._cordon("*", {"one", "two"})
         numbers = itertools.count()
-        eventually(lambda: self._create(f"refused-{next(numbers)}") != DONE)  # when the controller has heard of it
+        eventually(lambda: self._create(f"refused-{next(numbers)}") != DONE)  # until the controller applies the change
         yield self._create("refused"), self._create("named", replica_assignment=[[1]])
         yield self._outcome(self._admin.create_partitions([NewPartitions("file", 6)])["file"])
         yield self._alter("/nowhere"), self._alter(f"{one},*")
         yield self._cordon(str(two), {"two"})
 
     def _cordon(self, value: str | None, expected: set[str]) -> object:
-        """A Kafka carries the change out after it has said that it is done."""
+        """Set the value and wait: Kafka's broker applies the change after its response."""
         outcome = self._alter(value)
         eventually(lambda: self._cordoned() == expected)
         return outcome
@@ -183,7 +183,7 @@ class _Client:
         return self._outcome(self._admin.incremental_alter_configs([resource])[resource])
 
     def _create(self, topic: str, **options: Any) -> object:
-        """Its partitions in each directory, or why it was not made."""
+        """Return the number of new partitions in each directory, or the error message."""
         topic = topic.replace(" ", "-")
         new = NewTopic(topic, 1 if options else 4, **options)
         outcome = self._outcome(self._admin.create_topics([new])[topic])

@@ -1,4 +1,4 @@
-"""What a broker reports of its partitions and fetch sessions."""
+"""The metrics of a broker's partitions and fetch sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted while they are produced to, waited for, and read slowly."""
+"""Topics are deleted during produce requests, delayed fetches and slow reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEBIBYTE = 1 << 20
 
 
 class Busy(threading.Thread):
-    """A client that does one thing again and again until it is told to stop; what went wrong."""
+    """A client that repeats its step until ``finish``, which raises the step's failure."""
 
     def __init__(self, data: DataHome, name: str) -> None:
         super().__init__(name=name)
@@ -57,7 +57,7 @@ class Producing(Busy):
 
 
 class Waiting(Busy):
-    """Fetches that wait, of partitions that are deleted meanwhile."""
+    """Delayed fetches from partitions that are deleted meanwhile."""
 
     def step(self) -> None:
         offsets = {("t", number): 0 for number in range(PARTITIONS)}
@@ -69,7 +69,7 @@ class Waiting(Busy):
 
 
 class InSession(Busy):
-    """The same in a fetch session, by which deleted topics are still followed."""
+    """Fetches in a session that still contains deleted topics."""
 
     session_id = epoch = 0
 
@@ -123,7 +123,7 @@ def test_nobody_is_thrown_out_when_topics_go_for_long(data: DataHome, caplog: py
 def test_a_slow_reader_gets_all_of_a_topic_whose_files_are_removed_meanwhile(
     data: DataHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files' numbers are not given to others while an answer is sent from them."""
+    """File descriptors are not reused while a response is sent from them."""
     monkeypatch.setattr(fetch, "_COPIED_BYTES", 0)
     data.create(max_message_bytes=str(32 * MEBIBYTE))
     content = os.urandom(16 * MEBIBYTE)

@@ -1,4 +1,4 @@
-"""Fetch over the wire: what is read, how much, when, and for whom."""
+"""Fetch over the wire: the records, their amount, delays, errors and kinds of readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def partitions_of(response: Struct) -> list[Struct]:
     return [answer for topic in response.responses for answer in topic.partitions]
 
 
-# --- what is read ---
+# --- records ---
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -45,13 +45,13 @@ def test_every_version(data: DataHome, version: int) -> None:
     assert (topic.topic, topic.topic_id) == (("t", None) if version < 13 else ("", topic_id))
     (answer,) = topic.partitions
     assert (answer.error_code, answer.high_watermark, answer.last_stable_offset) == (0, 2, 2)
-    assert offsets_in(answer.records) == [0, 1]  # the whole batch
+    assert offsets_in(answer.records) == [0, 1]  # the complete batch
     assert answer.aborted_transactions is None
 
 
 @pytest.mark.parametrize("copied_bytes", [0, 1 << 20], ids=["from the file", "copied"])
 def test_records_come_as_they_are_stored(data: DataHome, monkeypatch: pytest.MonkeyPatch, copied_bytes: int) -> None:
-    """More than a small answer goes from the file to the socket by ``sendfile``; a small one is copied."""
+    """Large responses go from the file to the socket with ``sendfile``. Small responses are copied."""
     monkeypatch.setattr(fetch, "_COPIED_BYTES", copied_bytes)
     counts = sendfile_counts(monkeypatch)
     data.create(partitions=2)
@@ -79,7 +79,7 @@ def test_what_is_not_here(data: DataHome) -> None:
     data.create()
     assert data.fetch("nowhere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert data.fetch(number=3).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    response = data.fetch_many({("t", 0): 0}, version=13)  # an id that no topic has
+    response = data.fetch_many({("t", 0): 0}, version=13)  # no topic has this id
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -152,7 +152,7 @@ def test_committed_readers_stop_at_the_last_stable_offset_and_hear_of_aborts(dat
     assert [(one.producer_id, one.first_offset) for one in ended.aborted_transactions] == [(7, 0)]
 
 
-# --- how much ---
+# --- amounts ---
 
 
 def test_no_more_than_the_client_wants(data: DataHome) -> None:
@@ -187,7 +187,7 @@ def test_no_more_than_the_broker_gives(data: DataHome) -> None:
     assert data.fetch(max_bytes=-5, partition_max_bytes=-5).error_code == 0
 
 
-# --- when ---
+# --- delays ---
 
 
 def is_waiting(data: DataHome) -> bool:
@@ -195,7 +195,7 @@ def is_waiting(data: DataHome) -> bool:
 
 
 def begin(data: DataHome, reader: WireClient, **options: int) -> tuple[int, int]:
-    """A fetch that waits."""
+    """Send a fetch and wait until it is delayed."""
     sent = data.send_fetch({("t", 0): 0}, client=reader, max_wait=LATE_MS, **options)
     eventually(lambda: is_waiting(data))
     return sent

@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs over the wire; disks that fail."""
+"""DescribeLogDirs and AlterReplicaLogDirs over the wire, and log directories whose disk fails."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tidelog.protocol.schemas import Struct
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[DataHome]:
-    """A broker with two log directories; the second one has the metadata."""
+    """Yield a broker with two log directories. The second one contains the metadata log."""
     paths = f"{tmp_path / 'one'},{tmp_path / 'two'}"
     with data_home(tmp_path / "data", log_dirs=paths, metadata_log_dir=str(tmp_path / "two")) as made:
         yield made
 
 
 def describe(data: DataHome, *, version: int = 4, **values: object) -> dict[str, Struct]:
-    """By the directory's name."""
+    """Return the results by the directory's name."""
     response = data.client.call(ApiKey.DESCRIBE_LOG_DIRS, version, **{"topics": None, **values})
     assert response.error_code == 0
     return {Path(result.log_dir).name: result for result in response.results}
 
 
 def places(data: DataHome) -> dict[str, str]:
-    """The directory that each partition lies in."""
+    """Return each partition's log directory."""
     return {
         f"{topic.name}-{partition.partition_index}": name
         for name, result in describe(data).items()
@@ -93,7 +93,7 @@ def test_a_move_that_cannot_be(two: DataHome, tmp_path: Path) -> None:
     assert alter(two, str(tmp_path / "three")) == ErrorCode.LOG_DIR_NOT_FOUND
     assert alter(two, str(tmp_path / "one"), "nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert alter(two, str(tmp_path / "one"), "x" * 230) == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert alter(two, str(tmp_path / places(two)["t-0"])) == 0  # it is there already
+    assert alter(two, str(tmp_path / places(two)["t-0"])) == 0  # the partition is already in this directory
 
 
 def test_the_cluster_is_told_where_a_partition_lies(two: DataHome) -> None:
@@ -111,7 +111,7 @@ def test_the_cluster_is_told_where_a_partition_lies(two: DataHome) -> None:
 
 
 def fail_disk(data: DataHome, path: Path) -> None:
-    """As a write that the operating system refused would."""
+    """Report a failed write, as if the operating system had refused it."""
 
     def fail() -> None:
         error = StorageError("the disk is gone", path=path)
@@ -125,7 +125,7 @@ def test_partitions_of_a_failed_disk_are_offline_and_the_others_go_on(two: DataH
     two.create(partitions=2)
     first, second = places(two)["t-0"], places(two)["t-1"]
     assert first != second
-    number = 0 if first == "one" else 1  # the other one has the metadata
+    number = 0 if first == "one" else 1  # the metadata log is in the other directory
     two.append(b"a", number=number)
     fail_disk(two, tmp_path / "one")
     eventually(lambda: describe(two)["one"].error_code == ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,4 +1,7 @@
-"""A partition over the wire against its model, a list: whatever is produced, deleted, listed, fetched and restarted."""
+"""A partition over the wire compared with its model, a list.
+
+The rules produce, fetch and delete records, list offsets and restart the broker.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ EVERYTHING = 1 << 20
 
 
 class LogMachine(RuleBasedStateMachine):
-    """``records``: value and timestamp by offset; those below ``start`` are deleted."""
+    """``records`` contains value and timestamp by offset. Records below ``start`` are deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +114,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 def decoded(data: bytes) -> dict[int, tuple[bytes, int]]:
-    """Value and timestamp by offset; a batch that is cut at the end is left out."""
+    """Return value and timestamp by offset, without an incomplete batch at the end."""
     decoder = ColumnDecoder()
     table = scan_batches(data)
     decode_chunk(data, table, decoder)

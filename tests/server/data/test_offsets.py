@@ -21,7 +21,7 @@ COMMITTED = 1
 
 
 def list_offset(data: DataHome, timestamp: int, *, version: int = 11, **options: Any) -> Struct:
-    """The answer of t-0."""
+    """Return the response for t-0."""
     part = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     part |= {name: options.pop(name) for name in ("current_leader_epoch", "partition_index") if name in options}
     values = {"replica_id": -1, "topics": [{"name": options.pop("topic", "t"), "partitions": [part]}], **options}
@@ -32,7 +32,7 @@ def list_offset(data: DataHome, timestamp: int, *, version: int = 11, **options:
 
 @pytest.fixture
 def filled(data: DataHome) -> DataHome:
-    """Timestamps BASE_TIME, +1 | +100 | +50, one batch each; begins at 1."""
+    """Produce batches with the timestamps BASE_TIME + (0, 1), + 100 and + 50 ms. The log starts at offset 1."""
     data.create()
     for sent in (_at(0, b"a", b"b"), _at(100, b"c"), _at(50, b"d")):
         assert data.produce(sent).error_code == 0
@@ -161,7 +161,7 @@ def test_where_an_epoch_ends(data: DataHome, version: int) -> None:
 def delete_records(
     data: DataHome, offsets: Mapping[tuple[str, int], int], *, version: int = 2
 ) -> list[tuple[int, int]]:
-    """Error and low watermark of each."""
+    """Return error code and low watermark of each partition."""
     topics = [
         {"name": topic, "partitions": [{"partition_index": number, "offset": offset}]}
         for (topic, number), offset in offsets.items()

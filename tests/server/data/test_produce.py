@@ -1,4 +1,4 @@
-"""Produce over the wire: what is stored, what is answered, and what is not."""
+"""Produce over the wire: stored records, responses and refused requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_unknown_topic_id(data: DataHome) -> None:
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-# --- what a request may bring ---
+# --- contents of a request ---
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_acks_nobody_knows(data: DataHome) -> None:
 def test_without_acks_there_is_no_answer(data: DataHome) -> None:
     data.create()
     data.send_produce(records(b"a", b"b"), acks=0)
-    assert data.append(b"c") == 2  # the next answer is the next request's
+    assert data.append(b"c") == 2  # the next response belongs to the next request
 
 
 def test_an_error_without_acks_ends_the_connection(data: DataHome) -> None:
@@ -163,7 +163,7 @@ def test_an_error_without_acks_ends_the_connection(data: DataHome) -> None:
 
 def test_too_few_in_sync_replicas(data: DataHome) -> None:
     data.create(min_insync_replicas="2")
-    assert data.produce(records()).error_code == 0  # there is no other replica
+    assert data.produce(records()).error_code == 0  # there is only one replica
 
     def have_another() -> None:
         data.partition().replicas = (*data.partition().replicas, 7)
@@ -183,7 +183,7 @@ def test_acks_all_waits_for_the_replicas_until_the_time_is_over(data: DataHome) 
     answer = data.produce(records(b"a"), timeout=20)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     sent = data.send_produce(records(b"b"))
-    with data.home.client() as other:  # by now the first request waits
+    with data.home.client() as other:  # the first request is delayed now
         eventually(lambda: data.home.call(lambda: data.partition().log.end_offset) == 2)
         assert data.produce(records(b"c"), acks=1, client=other).base_offset == 2
     data.home.call(lambda: data.partition().follower_fetches(7, data.partition().log.log_end))
@@ -224,7 +224,7 @@ def test_who_takes_us_for_the_leader_is_told_who_it_is(data: DataHome) -> None:
     response = data.client.call(ApiKey.PRODUCE, 12, acks=1, timeout=1000, topic_data=topics)
     answer = response.responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer.current_leader.leader_id == 1  # as the metadata says
+    assert answer.current_leader.leader_id == 1  # the metadata names broker 1 as the leader
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(1, data.home.port)]
 
 

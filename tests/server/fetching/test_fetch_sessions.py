@@ -1,4 +1,4 @@
-"""Fetch sessions: what a client is told, against what it would be told without one; who keeps a place."""
+"""Fetch sessions: incremental responses are equivalent to full ones. The cache evicts sessions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def request(
 def fetch(
     cache: SessionCache, asked: FetchRequest, *, version: int = WITH_NAMES, now_ms: int = 0, **data: Any
 ) -> SelectedResults:
-    """One request; of each partition that is wanted ``data`` is found."""
+    """Send one request. The fetch finds ``data`` for each wanted partition."""
     context = begin_fetch(version, asked, cache, now_ms)
     return context.select([(one, PartitionData(one.partition, **data)) for one in context.wanted], now_ms)
 
@@ -69,18 +69,18 @@ def numbers(selected: SelectedResults) -> list[int]:
     return [followed.partition for followed, _data in selected.results]
 
 
-# --- against a full fetch ---
+# --- compared with full fetches ---
 
 
 @dataclass
 class State:
-    """Of a partition, as the broker has it."""
+    """A partition's state in the broker."""
 
     high_watermark: int = 0
     log_start: int = 0
     error: int = 0
     records: bytes = b""
-    """What the next fetch finds."""
+    """The records that the next fetch returns."""
 
     def data(self, number: int) -> PartitionData:
         if self.error:
@@ -92,7 +92,7 @@ class State:
 
 @dataclass
 class Client:
-    """What it follows, and what it was told last."""
+    """The partitions that a client wants, and the last data that it received for each."""
 
     wanted: set[int] = field(default_factory=set)
     told: dict[int, PartitionData] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Client:
 
 
 class FetchSessionMachine(RuleBasedStateMachine):
-    """A client of a session knows of each partition what a full fetch would tell it, and gets every record."""
+    """A session's client knows each partition's state as a full fetch would return it, and receives every record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ def test_epochs_go_round() -> None:
     assert next_epoch(FINAL_EPOCH) == FINAL_EPOCH
 
 
-# --- places ---
+# --- the cache ---
 
 
 def create(cache: SessionCache, size: int, *, privileged: bool = False, now_ms: int = 0) -> int:
@@ -289,7 +289,9 @@ def test_an_old_session_loses_its_place_to_one_that_follows_as_many() -> None:
     use(cache, small, now_ms)
     use(cache, large, now_ms)
     assert create(cache, 1, now_ms=now_ms) == NO_SESSION
-    assert create(cache, 2, now_ms=now_ms) == NO_SESSION  # the id decides between equals: that of a newcomer is 0
+    assert (
+        create(cache, 2, now_ms=now_ms) == NO_SESSION
+    )  # sessions of equal size are compared by id, and a new session's id is 0
     assert create(cache, 3, now_ms=now_ms) != NO_SESSION
     assert (cache.get(small), cache.get(large) is not None) == (None, True)
 

@@ -1,4 +1,4 @@
-"""A broker for groups over the wire: quick first rebalances, few partitions, and requests as clients send them."""
+"""A broker for groups over the wire: short initial rebalances, few partitions, and helpers for clients' requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GroupHome:
         self.client = client
 
     def make_topic(self, name: str = "t", partitions: int = 2) -> UUID:
-        """Its id."""
+        """Create a topic and return its id."""
         new = NewTopic(name=name, partitions=partitions, replication_factor=1)
         (result,) = self.home.run(lambda: self.home.broker.metadata.create_topics([new]))
         assert not result.error, result
@@ -38,7 +38,7 @@ class GroupHome:
         return result.topic_id
 
     def restart(self, *, waits: bool = True) -> None:
-        """``waits`` until all groups are read."""
+        """Restart the broker. If ``waits``, return when all groups are loaded."""
         self.client.close()
         self.home.restart()
         self.client = self.home.client()
@@ -50,7 +50,7 @@ class GroupHome:
             pass
 
     def find(self, group: str = "g") -> Struct:
-        """FindCoordinator: makes the topic."""
+        """Send FindCoordinator, which creates the offsets topic."""
         (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
         return found
 
@@ -66,7 +66,7 @@ class GroupHome:
         return self.client.call(ApiKey.JOIN_GROUP, version, **(given | fields))
 
     def stable_member(self) -> tuple[str, int]:
-        """The only member of group ``g``: its id and generation."""
+        """Create group ``g`` with one member, and return the member's id and generation."""
         self.find()
         member_id = self.join().member_id
         joined = self.join(member_id)
@@ -84,7 +84,7 @@ class GroupHome:
         return member_id, joined.generation_id
 
     def commit(self, offset: int, version: int = 9, topic: dict[str, Any] | None = None, **fields: Any) -> int:
-        """The error of partition 0."""
+        """Commit an offset of partition 0 and return the error code."""
         part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
         given = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
         topics = [{**(topic or {"name": "t"}), "partitions": [part]}]
@@ -92,7 +92,7 @@ class GroupHome:
         return int(answer.topics[0].partitions[0].error_code)
 
     def fetch(self, group: str = "g", topic: str = "t", number: int = 0, **fields: Any) -> Struct:
-        """One partition's part of the answer."""
+        """Return one partition's part of the response."""
         asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [number]}]}
         (answer,) = self.client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked], **fields).groups
         assert answer.error_code == 0, answer

@@ -1,7 +1,7 @@
-"""One shard of the group coordinator without a broker: a journal in memory, topics made up, time moved by hand.
+"""A shard of the group coordinator without a broker: a journal in memory, made-up topics and a manual clock.
 
-What is written goes through the bytes of the log: records are applied as they are read back, so that every test is also
-one of the records. ``reloaded`` makes the shard that the next coordinator would find.
+Records are applied after a round trip through their bytes, so that every test also covers the record formats.
+``reloaded`` returns the shard that the next coordinator would load.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ START_MS = 1_700_000_000_000
 GROUP = "g"
 
 Line = tuple[bytes, bytes | None, int]
-"""Key, value, and the producer id of the transaction it is part of."""
+"""Key, value, and the transaction's producer id."""
 
 
 class MemoryTopics:
-    """Topics by name with their partitions; ``make`` and ``delete`` are changes of the metadata."""
+    """Topics by name with their partitions. ``make`` and ``delete`` change the metadata."""
 
     def __init__(self, **partitions: int) -> None:
         self.version = self.made_version = 0
@@ -56,7 +56,7 @@ class MemoryTopics:
         return next((topic for topic in self._topics.values() if topic.id == topic_id), None)
 
     def make(self, name: str, partitions: int) -> uuid.UUID:
-        """A new topic, or more partitions."""
+        """Create a topic or add partitions to it."""
         before = self._topics.get(name)
         topic_id = uuid.uuid5(uuid.NAMESPACE_URL, name) if before is None else before.id
         self._topics[name] = TopicFacts(topic_id, name, partitions)
@@ -70,11 +70,11 @@ class MemoryTopics:
 
 
 class MemoryJournal:
-    """``error``: appends fail with it. ``holds``: ``done`` is kept until ``release``, as if replicas were slow."""
+    """Appends fail with ``error``. If ``holds``, callbacks wait for ``release``, as if replicas were slow."""
 
     def __init__(self) -> None:
         self.lines: list[Line | tuple[int, bool]] = []
-        """Records, and the markers of transactions."""
+        """The records and the transaction markers."""
         self.error = ErrorCode.NONE
         self.holds = False
         self.apply: Callable[[GroupRecord, int, int], None] = lambda *_: None
@@ -87,7 +87,7 @@ class MemoryJournal:
         self._write(records, done, producer.producer_id, apply=True)
 
     def flush(self) -> None:
-        """Nothing waits: each change is written at once."""
+        """Do nothing: each change is written immediately."""
 
     def release(self) -> None:
         held, self._held = self._held, []
@@ -96,7 +96,7 @@ class MemoryJournal:
 
     @property
     def records(self) -> list[GroupRecord]:
-        """All that was written, but for markers."""
+        """All written records, without markers."""
         return [record for line in self.lines if len(line) == 3 and (record := GroupRecord.read(*line[:2])) is not None]
 
     def _write(self, records: Sequence[GroupRecord], done: Done, producer_id: int, *, apply: bool) -> None:
@@ -116,7 +116,7 @@ class MemoryJournal:
 
 
 class Answers(list[Any]):
-    """A reply that keeps what it is called with; at most one answer is right."""
+    """A reply callback that keeps its arguments. ``one`` fails unless there is exactly one."""
 
     def __call__(self, answer: Any) -> None:
         self.append(answer)
@@ -132,7 +132,8 @@ class Answers(list[Any]):
 
 
 class Rig:
-    """A shard and its world; the methods send requests of group ``g`` and hand out where the answers come."""
+    """A shard and its surroundings. The methods send requests of group ``g`` and return the ``Answers`` for the
+    responses."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class Rig:
         self.journal.apply = self.shard.replay.apply
 
     def reloaded(self, **settings: Any) -> Rig:
-        """What another coordinator makes of the log."""
+        """Return a shard that another coordinator loads from the log."""
         rig = Rig(self.topics, clock=HeldClock(self.clock.now_ms()), **settings)
         rig.journal.lines = list(self.journal.lines)
         for offset, line in enumerate(rig.journal.lines):
@@ -220,12 +221,12 @@ class Rig:
         return list(answers.one)
 
     def leave_quietly(self, joining: Answers) -> None:
-        """Whoever waits for a join leaves, with another connection."""
+        """Remove the member of this pending join with a LeaveGroup request."""
         waiting = [member for member in self.classic.members.values() if member.join_reply is joining]
         self.leave(*(Leaver(member.member_id) for member in waiting))
 
     def stable(self, members: int = 1, **fields: Any) -> list[str]:
-        """A group with so many members that all have synced; their ids, the leader's first."""
+        """Create a group whose members have all synced. Return their ids, with the leader's first."""
         joins = [self.join(**fields) for _ in range(members)]
         self.wait(self.settings.initial_rebalance_delay_ms * (members + 1))
         ids = [str(answers.one["member_id"]) for answers in joins]
@@ -245,7 +246,7 @@ class Rig:
         return self.shard.groups.find_consumer(GROUP)
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> Answers:
-        """A heartbeat; one that joins (epoch 0) says what it reads."""
+        """Send a heartbeat. A joining member (epoch 0) includes its subscription."""
         given: dict[str, Any] = {
             "group_id": GROUP,
             "member_id": member_id,
@@ -263,7 +264,7 @@ class Rig:
 
 
 class Consumer:
-    """A client of the consumer protocol: it does what it is told, one heartbeat after the other."""
+    """A client of the consumer protocol, which follows its assignment heartbeat by heartbeat."""
 
     def __init__(self, rig: Rig, member_id: str, **subscription: Any) -> None:
         self.rig = rig
@@ -272,10 +273,10 @@ class Consumer:
         self.epoch = 0
         self.owned: dict[uuid.UUID, frozenset[int]] = {}
         self.says_all = False
-        """With its next heartbeat, as after an answer that did not come."""
+        """True if the next heartbeat is a full one, as after a lost response."""
 
     def beat(self) -> ErrorCode:
-        """One heartbeat; fenced, it begins anew with the next one."""
+        """Send one heartbeat. A fenced member joins again with the next one."""
         fields: dict[str, Any] = {"owned": self.owned}
         if self.epoch == 0 or self.says_all:
             fields |= {"rebalance_timeout_ms": 30_000, **self.subscription}
@@ -295,27 +296,27 @@ class Consumer:
 
     @property
     def partitions(self) -> set[tuple[str, int]]:
-        """By topic name."""
+        """The owned partitions with their topics' names."""
         names = {topic_id: topic.name for topic_id in self.owned if (topic := self.rig.topics.by_id(topic_id))}
         return {(names[topic_id], number) for topic_id, numbers in self.owned.items() for number in numbers}
 
 
 def assigned(answer: Any, before: dict[uuid.UUID, frozenset[int]]) -> dict[uuid.UUID, frozenset[int]]:
-    """What a heartbeat's answer assigns; as before where it does not say it."""
+    """Return the assignment in a heartbeat's response, or ``before`` if the response contains none."""
     if "assignment" not in answer:
         return before
     return {part["topic_id"]: frozenset(part["partitions"]) for part in answer["assignment"]["topic_partitions"]}
 
 
 def settle(*consumers: Consumer, rounds: int = 6) -> None:
-    """Heartbeats of all until nothing changes any more."""
+    """Send heartbeats of all members, enough for the group to become stable."""
     for _ in range(rounds):
         for consumer in consumers:
             assert consumer.beat() is ErrorCode.NONE
 
 
 def tell(answers: Answers, ask: Callable[[], None]) -> None:
-    """As a handler does it: an ApiError is an answer too."""
+    """Pass an ApiError to the reply, as a request handler does."""
     try:
         ask()
     except ApiError as error:

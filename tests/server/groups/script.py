@@ -1,6 +1,6 @@
-"""Requests about groups that two brokers are sent alike, and what came of them, made comparable.
+"""Requests about groups for two brokers, and the brokers' responses in a comparable form.
 
-Ids that a broker makes up are replaced by a number in the order they are first seen, times by nothing.
+Each generated id is replaced by a number, counted from its first appearance. Timestamps are replaced by a constant.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _TIMES = {
     "version",
 }
 _IDS = {"metadataHash", "topicId"}
-"""Of topics whose ids are made up."""
+"""Fields that depend on generated topic ids."""
 _WAIT = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _PATIENCE_S = 200
 _NOBODYS_ID = UUID(int=7)
 
 BY_NAME = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics by their names."""
+"""The last version of OffsetCommit and OffsetFetch that contains topic names."""
 RANGE = [{"name": "range", "metadata": b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"}]
 
 
 class Script:
-    """What was sent and answered; ``names`` of what was made up."""
+    """The requests with their responses. ``names`` maps generated ids to their replacements."""
 
     def __init__(self, client: WireClient) -> None:
         self.client = client
@@ -55,7 +55,7 @@ class Script:
         return answer
 
     def find(self, group: str) -> None:
-        """Until the coordinator is there, which takes Kafka a moment."""
+        """Wait for the coordinator, which Kafka needs a moment to load."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
@@ -68,7 +68,7 @@ class Script:
             time.sleep(0.05)
 
     def until_known(self, api: ApiKey, **values: Any) -> Struct:
-        """The answer, once the coordinator is there."""
+        """Return the response once the coordinator is available."""
         deadline = time.monotonic() + _PATIENCE_S
         while (answer := self.client.call(api, **values)).error_code:
             assert answer.error_code in _WAIT, answer
@@ -96,7 +96,7 @@ class Script:
         return self.names.setdefault(made_up, f"#{len(self.names)}")
 
     def records(self, directory: Path) -> list[Any]:
-        """Of all groups, as they were written, a partition after the other; runs of one type by their keys."""
+        """Return the written records of all groups by partition. Consecutive records of one type are sorted by key."""
         written = [
             (
                 record.number,
@@ -115,7 +115,7 @@ def _key_text(record: tuple[Any, ...]) -> str:
 
 
 def _place(part: Any) -> Any:
-    """Lists of partitions and of members have an order of their own in Kafka: that of its hash maps."""
+    """Return a sort key. Kafka lists partitions and members in its hash maps' sequence."""
     names = ("partition_index", "member_id", "group_id")
     return [str(part.get(name, "")) for name in names] if isinstance(part, dict) else []
 
@@ -130,7 +130,7 @@ def _records_of(path: Path) -> Iterator[GroupRecord]:
 
 
 def classic_life(script: Script) -> tuple[str, int]:
-    """A group of the classic protocol: members come and go, commit, are refused; one is left, with its generation."""
+    """Run a classic group: members join, commit, fail and leave. Return the remaining member's id and generation."""
     script.find("c")
     call = script.call
     joining = _joining("c")
@@ -184,7 +184,7 @@ def classic_life(script: Script) -> tuple[str, int]:
 
 
 def consumer_life(script: Script) -> int:
-    """A consumer group: members come, give up, go; the epoch in which ``m1`` is afterwards."""
+    """Run a consumer group: members join, fail and leave. Return the last epoch of ``m1``."""
     script.find("k")
     first = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
 
@@ -227,7 +227,7 @@ def consumer_life(script: Script) -> int:
 
 
 def ids_life(script: Script) -> None:
-    """Offsets of a group without members, committed and fetched by the ids of topics; one topic is made again."""
+    """Commit and fetch offsets by topic id in a group without members. One topic is created again."""
     script.find("o")
     topics = [{"name": name, "num_partitions": 2, "replication_factor": 1} for name in ("ids", "again")]
     made = {topic.name: topic.topic_id for topic in script.client.call(ApiKey.CREATE_TOPICS, topics=topics).topics}
@@ -245,7 +245,7 @@ def ids_life(script: Script) -> None:
 
 
 def _commit_by_id(script: Script, *topic_ids: UUID) -> None:
-    """As soon as the broker knows the first of them."""
+    """Send the commit as soon as the broker knows the first topic."""
     fields = _commit("o", "", -1)
     parts = fields["topics"][0]["partitions"]
     fields["topics"] = [{"topic_id": one, "partitions": parts} for one in topic_ids]
@@ -260,7 +260,7 @@ def _fetch_by_id(script: Script, *topic_ids: UUID) -> None:
 
 
 def wait_until_known(script: Script, topic_id: UUID) -> None:
-    """Kafka's broker knows a topic a moment after its controller."""
+    """Wait for the broker: Kafka's broker knows a topic a moment after its controller."""
     deadline = time.monotonic() + _PATIENCE_S
     asked = [{"name": None, "topic_id": topic_id}]
     while script.client.call(ApiKey.METADATA, topics=asked).topics[0].error_code:
@@ -272,7 +272,7 @@ SHARE, EMPTY_SHARE, STREAMS, EMPTY_STREAMS = UNSERVED = ("share", "empty-share",
 
 
 def make_unserved_groups(script: Script) -> None:
-    """Share groups and streams groups of Kafka's broker: one of each with a member, and one without."""
+    """Create share groups and streams groups in Kafka's broker: one of each with a member, and one without."""
     topology = {
         "epoch": 0,
         "subtopologies": [
@@ -304,7 +304,7 @@ def make_unserved_groups(script: Script) -> None:
 
 
 def unserved_life(script: Script) -> None:
-    """What is said of those groups by other APIs; the empty streams group becomes a classic group and is deleted."""
+    """Send other APIs' requests about those groups. The empty streams group becomes a classic group and is deleted."""
     call = script.call
     for group in UNSERVED:
         script.find(group)
@@ -335,7 +335,7 @@ def unserved_life(script: Script) -> None:
 
 
 def regex_life(script: Script) -> None:
-    """A group that subscribes by regular expression, which Kafka looks up when it has time for it."""
+    """Run a group with a regular expression, which Kafka resolves in the background."""
     script.find("r")
     fields = {"group_id": "r", "member_id": "m1"}
     joining = {"rebalance_timeout": 60_000, "subscribed_topic_regex": "t|u", "topic_partitions": []}
@@ -349,7 +349,7 @@ def regex_life(script: Script) -> None:
 
 
 def moving_life(script: Script) -> None:
-    """A classic group that becomes a consumer group, and a classic group again."""
+    """Run a classic group that becomes a consumer group, and a classic group again."""
     script.find("m")
     call = script.call
     joining = _joining("m")
@@ -382,7 +382,7 @@ def moving_life(script: Script) -> None:
 
 
 def _joining(group: str) -> dict[str, Any]:
-    """Of a consumer that no session's end surprises."""
+    """Return a JoinGroup request with a session that does not expire during a test."""
     return {
         "group_id": group,
         "session_timeout": 1_000_000,
@@ -393,7 +393,7 @@ def _joining(group: str) -> dict[str, Any]:
 
 
 def _subscription(*owned: int) -> bytes:
-    """Of a consumer that reads ``t`` and has some of its partitions."""
+    """Return the subscription of a consumer that reads ``t`` and owns these partitions."""
     parts = b"".join(number.to_bytes(4, "big") for number in owned)
     head = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\1\0\1t"
     return head + len(owned).to_bytes(4, "big") + parts

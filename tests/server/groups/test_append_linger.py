@@ -1,4 +1,4 @@
-"""``group.coordinator.append.linger.ms`` over the wire: whose response waits for a batch, and what sends it off."""
+"""``group.coordinator.append.linger.ms`` over the wire: responses that wait for a batch, and events that write it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
 class Committing:
-    """A commit on a connection of its own, sent and not yet answered."""
+    """A commit on its own connection, without its response."""
 
     def __init__(self, groups: GroupHome, offset: int, group: str = "g") -> None:
         self._client = groups.home.client()
@@ -43,14 +43,14 @@ class Committing:
         return bool(select.select([self._client.socket], [], [], 0)[0])
 
     def error(self) -> int:
-        """Waits for the response."""
+        """Wait for the response and return its error code."""
         with self._client as client:
             (topic,) = client.receive(ApiKey.OFFSET_COMMIT, VERSION, self._sent).topics
         return int(topic.partitions[0].error_code)
 
 
 def wait_until_pending(groups: GroupHome, changes: int) -> None:
-    """Until so many changes are in the batch under way."""
+    """Wait until the open batch contains this many changes."""
     (owned,) = groups.home.broker.groups._partitions.values()
 
     def pending() -> bool:
@@ -61,7 +61,7 @@ def wait_until_pending(groups: GroupHome, changes: int) -> None:
 
 
 def counts(groups: GroupHome) -> list[int]:
-    """How many records each batch of the log has, those of markers among them."""
+    """Return the number of records in each batch of the log, including transaction markers."""
     log = groups.home.broker.replicas.partition(OFFSETS).log
     data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
     return scan_batches(data).record_count.tolist()
@@ -69,7 +69,7 @@ def counts(groups: GroupHome) -> list[int]:
 
 @pytest.fixture
 def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GroupHome]:
-    """Of one partition; the linger is the test's parameter, or does not end within it."""
+    """Yield a broker with one partition. The linger is the test's parameter, or longer than the test."""
     linger_ms = getattr(request, "param", 10_000_000)
     settings = {"offsets_topic_num_partitions": "1", "group_coordinator_append_linger_ms": str(linger_ms)}
     with group_home(tmp_path / "data", **settings) as home:
@@ -96,7 +96,7 @@ def test_the_response_comes_when_the_linger_is_over(groups: GroupHome) -> None:
 
 @pytest.mark.parametrize("groups", [-1], indirect=True)
 def test_adaptive_what_has_arrived_goes_together(groups: GroupHome) -> None:
-    """The loop is busy with something else while ten clients send."""
+    """Commits share batches if they arrive while the event loop is busy."""
     all_sent = threading.Event()
     is_busy = threading.Event()
 
@@ -133,7 +133,7 @@ def test_a_marker_goes_behind_it(groups: GroupHome) -> None:
 
 
 def test_what_somebody_else_appends_has_the_groups_read_again(groups: GroupHome) -> None:
-    """As an administrator's tool may."""
+    """The other writer may be an administrator's tool."""
     groups.home.call(lambda: append(groups))
     committing = Committing(groups, 1)
     wait_until_pending(groups, 1)

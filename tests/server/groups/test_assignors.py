@@ -1,4 +1,4 @@
-"""Range and uniform assignor: every partition is one subscriber's, as evenly and as lastingly as can be."""
+"""Range and uniform assignors: every partition has one subscriber, and assignments are balanced and stable."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ topics = st.sets(st.sampled_from([A, B, C, D]), max_size=4)
 def test_every_partition_is_one_subscribers(
     subscriptions: list[set[uuid.UUID]], counts: dict[uuid.UUID, int], name: str, rounds: list[int]
 ) -> None:
-    """Also when members go and the others keep what they have."""
+    """This holds too if members leave and the others keep their partitions."""
     members = {f"m{number}": member(*read) for number, read in enumerate(subscriptions)}
     for gone in [-1, *rounds]:
         members.pop(f"m{gone}", None)

@@ -156,7 +156,7 @@ def test_dynamic_members_that_do_not_join_again_are_left_out_of_the_next_generat
     rig = Rig()
     leader, lost = rig.stable(2)
     again = rig.join(leader, rebalance_timeout_ms=30_000)
-    for _ in range(5):  # it heartbeats, but does not join
+    for _ in range(5):  # the member sends heartbeats, but does not join
         rig.wait(5_000)
         assert rig.heartbeat(lost, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     rig.wait(5_000)

@@ -1,4 +1,4 @@
-"""Static members of classic groups (KIP-345): who comes back with an instance id takes the place of who had it."""
+"""Static members of classic groups (KIP-345): a member that joins with a known instance id replaces its predecessor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.server.groups.classic.classic_state import ClassicState
 
 
 def stable(rig: Rig, protocols: tuple[Protocol, ...] = (Protocol("range", b"topics"),)) -> tuple[str, str]:
-    """Ids of leader ``one`` and follower ``two``."""
+    """Create a group of two static members. Return the ids of leader ``one`` and follower ``two``."""
     joins: dict[str, Answers] = {}
     for instance_id in ("one", "two"):
         joins[instance_id] = rig.join(instance_id=instance_id, protocols=protocols)

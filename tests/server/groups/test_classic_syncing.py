@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup of classic groups; sessions; what a failed write does."""
+"""SyncGroup, Heartbeat and LeaveGroup of classic groups; sessions; failed writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.server.groups.classic.leaving import Leaver
 
 
 def joined(rig: Rig, count: int = 2) -> tuple[str, list[str]]:
-    """Leader and followers of a group whose leader has yet to assign."""
+    """Return the leader and the followers of a group whose leader has not assigned yet."""
     joins = [rig.join() for _ in range(count)]
     rig.wait(rig.settings.initial_rebalance_delay_ms * (count + 1))
     ids = [str(answers.one["member_id"]) for answers in joins]
@@ -218,4 +218,4 @@ def test_a_shard_that_moves_sends_whoever_waits_away() -> None:
     joining = rig.join()
     rig.shard.abandon()
     assert joining.error is ErrorCode.NOT_COORDINATOR
-    rig.wait(3_600_000)  # none of its timers is left
+    rig.wait(3_600_000)  # no timer of the group is left

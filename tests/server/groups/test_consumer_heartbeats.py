@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: joining, epochs, revocation before assignment, leaving, time-outs, static members."""
+"""ConsumerGroupHeartbeat: joining, epochs, revocation before assignment, leaving, timeouts, static members."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_member_that_leaves_is_gone_at_once() -> None:
     (0, {}, ErrorCode.FENCED_MEMBER_EPOCH),
 ])  # fmt: skip
 def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
-    """The epoch before is right for a member that missed our answer, if all it has is its own."""
+    """The previous epoch is valid for a member that missed a response, if it owns no other partitions."""
     group = rig()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
@@ -245,7 +245,7 @@ def test_the_assignor_that_most_members_name_is_taken() -> None:
 
 
 def test_between_two_target_assignments_is_the_groups_interval() -> None:
-    """The first is computed at once. Until the next, members keep to it."""
+    """The first target assignment is computed immediately. The next one waits for the interval."""
     group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(assignment_interval_ms=1_000))
     one, two, three = (Consumer(group, f"m{number}") for number in range(3))
     one.beat()

@@ -1,4 +1,4 @@
-"""The APIs of groups over the wire, in every version, and what is left after a restart."""
+"""The group APIs over the wire, in every version, and the groups after a restart."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: Group
 def test_a_coordinator_is_named_when_it_has_the_partition(
     groups: GroupHome, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
-    """The topic is written before its logs are made: whoever asks meanwhile waits for them."""
+    """The topic is in the metadata before its logs exist. FindCoordinator waits for the logs."""
     home, logs = groups.home, groups.home.broker.logs
     may_be_made = threading.Event()
     make = logs.get_or_create
@@ -324,6 +324,6 @@ def test_a_coordinator_is_named_when_it_has_the_partition(
 
 
 def _waiting(home: BrokerHome, *clients: WireClient) -> int:
-    """How many of them wait for an answer."""
+    """Return the number of these clients that wait for a response."""
     ports = {client.socket.getsockname()[1] for client in clients}
     return sum(not one.is_idle for one in home.broker.listeners[0].connections if one.peer.port in ports)

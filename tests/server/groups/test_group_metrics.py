@@ -1,4 +1,4 @@
-"""What a broker reports of its group coordinator: groups in each state, offsets, what happened of late."""
+"""The metrics of a broker's group coordinator: groups by state, offsets and recent events."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tidelog.server.groups.offsets.commits import OffsetToCommit
 
 TYPES = ("group-coordinator-metrics", "GroupMetadataManager")
 NOT_HERE = ("share-", "streams-", "event-", "batch-", "background-", "thread-idle-")
-"""Kinds of groups that there are none of, and the queue and threads that only Kafka's coordinator has."""
+"""Metrics of unsupported group types, and of the queue and threads that only Kafka's coordinator has."""
 HOUR_MINUTES = 60
 
 
 def reported(groups: GroupHome) -> dict[str, float]:
-    """By name and tags."""
+    """Return the metrics by name and tags."""
     return {
         ",".join((sample.name.name, *(value for _, value in sample.name.tags))): sample.values["Value"]
         for sample in groups.home.broker.metrics.samples()
@@ -32,7 +32,7 @@ def reported(groups: GroupHome) -> dict[str, float]:
 
 
 def counted(groups: GroupHome) -> dict[str, float]:
-    """What is not nothing, but for rates and times."""
+    """Return the metrics that are not zero, without rates and times."""
     return {
         name: value for name, value in reported(groups).items() if value and "-rate" not in name and "time" not in name
     }

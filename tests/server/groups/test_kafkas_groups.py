@@ -1,4 +1,4 @@
-"""Two brokers, ours and Kafka's, have the same groups: same answers, same records; and each goes on for the other."""
+"""Our broker and Kafka's have the same groups: same responses, same records. Each continues the other's groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
 }
-"""A member of a consumer group has its assignment from its first heartbeat."""
+"""Settings that give a consumer group's member its assignment with the first heartbeat."""
 
 
 @contextmanager
@@ -109,7 +109,8 @@ def test_groups_go_on_when_the_other_takes_the_directory_over(tmp_path: Path, or
 
 
 def test_share_and_streams_groups_stay_what_they_are(tmp_path: Path) -> None:
-    """Kafka makes them; requests of the other protocols are answered as by Kafka; and Kafka loads them again."""
+    """Kafka creates the groups. Our broker responds to requests of other protocols as Kafka does, and Kafka loads the
+    groups again."""
     made, answers = tmp_path / "made" / "data", {}
     with kafka(made) as client:
         make_topic(client)

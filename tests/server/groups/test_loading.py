@@ -1,4 +1,4 @@
-"""A partition of ``__consumer_offsets`` that is read again: in chunks, of any codec, with bad records, while asked."""
+"""Loading a partition of ``__consumer_offsets``: in chunks, with every codec, with invalid records, during requests."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Members that come, go, die and are slow, at random, against both protocols (hypothesis state machines).
+"""Members join, leave, die and are slow at random, with both protocols (hypothesis state machines).
 
-Whatever happens:
+These facts always hold:
 
-* no partition is in use by two members (consumer protocol), nor assigned to two in one generation (classic);
-* when everybody who is left has been heard of often enough, all partitions are assigned and the group is stable;
-* the next coordinator finds the same in the log.
+* No partition is used by two members (consumer protocol), or assigned to two in one generation (classic).
+* After enough heartbeats of the remaining members, all partitions are assigned and the group is stable.
+* The next coordinator loads the same state from the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOPICS = {"a": 4, "b": 3}
 
 
 class ConsumerMembers(RuleBasedStateMachine):
-    """The consumer protocol. ``alive`` use what they were told they have until they say that they gave it up."""
+    """The consumer protocol. Members in ``alive`` use their partitions until they acknowledge a revocation."""
 
     @initialize(regex=st.booleans())
     def begin(self, regex: bool) -> None:
@@ -64,7 +64,7 @@ class ConsumerMembers(RuleBasedStateMachine):
     @rule(index=st.integers(0, 3))
     @precondition(lambda self: self.alive)
     def loses_an_answer(self, index: int) -> None:
-        """The coordinator took the step; the member knows nothing of it, and says everything again."""
+        """The coordinator applied a heartbeat, but its response is lost. The member's next heartbeat is a full one."""
         member = self.alive[sorted(self.alive)[index % len(self.alive)]]
         if member.epoch:
             self.rig.beat(member.member_id, member.epoch, owned=member.owned)
@@ -84,7 +84,7 @@ class ConsumerMembers(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(1, 20))
     def time_passes(self, seconds: int) -> None:
-        """Members that live heartbeat every five seconds."""
+        """Live members send a heartbeat every five seconds."""
         for second in range(seconds):
             self.rig.wait(1000)
             if second % 5 == 0:
@@ -108,7 +108,7 @@ class ConsumerMembers(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.alive)
     def it_comes_to_rest(self) -> None:
-        for _ in range(14):  # more than a session: who is dead is gone
+        for _ in range(14):  # longer than a session, so dead members are removed
             self.rig.wait(5_000)
             for member in self.alive.values():
                 member.beat()
@@ -127,7 +127,7 @@ class ConsumerMembers(RuleBasedStateMachine):
         assert not [partition for partition, count in used.items() if count > 1]
 
     def is_member(self, member: Consumer) -> bool:
-        """Who was removed does not know it yet; a fenced client stops with its next heartbeat."""
+        """Return True if the coordinator knows the member. A removed member stops with its next heartbeat."""
         group = self.rig.shard.groups.get("g")
         return isinstance(group, ConsumerGroup) and member.member_id in group.members
 
@@ -140,7 +140,7 @@ class ConsumerMembers(RuleBasedStateMachine):
 
 
 class ClassicMembers(RuleBasedStateMachine):
-    """The classic protocol: clients that join, sync what the leader assigned, and heartbeat."""
+    """The classic protocol: clients join, sync the leader's assignment and send heartbeats."""
 
     @initialize()
     def begin(self) -> None:
@@ -175,7 +175,7 @@ class ClassicMembers(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.clients)
     def the_coordinator_moves(self) -> None:
-        """A rebalance under way is forgotten: the generation before it is stable again."""
+        """An unfinished rebalance is forgotten: the generation before it is stable again."""
         self.rig = self.rig.reloaded()
         for client in self.clients:
             client.moved(self.rig)
@@ -183,7 +183,7 @@ class ClassicMembers(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.clients)
     def it_comes_to_rest(self) -> None:
-        for _ in range(40):  # 120 s: longer than any time-out of theirs
+        for _ in range(40):  # 120 s, longer than all timeouts of the members
             self.rig.wait(3_000)
             self.all_act()
             self.all_act()
@@ -213,7 +213,7 @@ class ClassicMembers(RuleBasedStateMachine):
 
 
 class Client:
-    """A classic consumer: ``act`` does what is due, as its poll loop would."""
+    """A classic consumer. ``act`` takes the next step, like a poll loop."""
 
     def __init__(self, rig: Rig, instance_id: str | None) -> None:
         self.rig = rig
@@ -231,7 +231,7 @@ class Client:
         step()
 
     def moved(self, rig: Rig) -> None:
-        """Its connection broke: what it waited for does not come."""
+        """Continue with the new coordinator. The connection broke, so a pending response never arrives."""
         self.rig = rig
         if self.state != "stable":
             self.state, self.waiting = "new", None

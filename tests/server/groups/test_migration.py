@@ -1,4 +1,4 @@
-"""Groups that move from the classic to the consumer protocol and back while they are in use."""
+"""Groups that migrate from the classic to the consumer protocol and back while they are in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.server.groups.settings import ConsumerGroupSettings
 
 
 def subscription(*topics: str, owned: tuple[int, ...] = ()) -> tuple[Protocol, ...]:
-    """Version 1: what it reads, and which partitions of topic ``a`` it has."""
+    """Return a subscription of version 1: the topics, and the owned partitions of topic ``a``."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     parts = len(owned).to_bytes(4, "big") + b"".join(number.to_bytes(4, "big") for number in owned)
     has = b"\0\0\0\1\0\1a" + parts if owned else b"\0\0\0\0"
@@ -25,7 +25,7 @@ def subscription(*topics: str, owned: tuple[int, ...] = ()) -> tuple[Protocol, .
 
 
 def classic_group(policy: str = "bidirectional", **fields: Any) -> tuple[Rig, str]:
-    """A classic group with one member that has all four partitions of ``a``."""
+    """Create a classic group with one member that owns all four partitions of ``a``."""
     rig = Rig(MemoryTopics(a=4), consumer=ConsumerGroupSettings(migration_policy=policy))
     given = {"protocols": subscription("a"), "session_timeout_ms": 45_000} | fields
     answers = rig.join(**given)
@@ -171,7 +171,7 @@ def test_who_waited_for_the_classic_group_is_told_to_join_again() -> None:
     assert rig.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     Consumer(rig, "m3").beat()
     assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-    rig.wait(60_000)  # the timers of the classic group do nothing to the other
+    rig.wait(60_000)  # the classic group's timers do not affect the consumer group
     assert rig.consumer.group_id
 
 

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, fetch and delete; transactions; metadata; expiry."""
+"""Committed offsets: membership checks, transactions, metadata, deletion and expiry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def claim(member_id: str = "", generation_id: int = -1, instance_id: str | None 
 
 
 def commit(rig: Rig, said: CommitClaim, *offsets: OffsetToCommit, **fields: Any) -> ErrorCode:
-    """The answer for the whole, or for the first partition."""
+    """Return the error of the whole commit, or of its first partition."""
     offsets = offsets or (OffsetToCommit(A0, 5),)
     answers = Answers()
     try:
@@ -56,12 +56,12 @@ def offset(rig: Rig, partition: TopicPartition = A0) -> int | None:
 
 
 def subscription(*topics: str) -> bytes:
-    """As a consumer says it, version 0."""
+    """Return a consumer's subscription, version 0."""
     text = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + text + b"\xff\xff\xff\xff"
 
 
-# --- who may ---
+# --- membership ---
 
 
 def test_an_offset_of_no_group_makes_one_that_has_only_offsets() -> None:
@@ -128,7 +128,7 @@ def test_commits_to_a_consumer_group(member_id: str, epoch: int, fields: dict[st
     (3, 1, ErrorCode.NONE),
 ])  # fmt: skip
 def test_an_older_epoch_commits_what_the_member_had_in_it(epoch: int, partition: int, error: ErrorCode) -> None:
-    """KIP-1251. The member keeps one partition, and the other was given to somebody else."""
+    """KIP-1251: the member keeps one partition, and another member receives the other one."""
     rig = Rig(MemoryTopics(a=2))
     one, two = Consumer(rig, "m1"), Consumer(rig, "m2")
     one.beat()
@@ -164,7 +164,7 @@ def test_who_says_that_it_is_a_member_has_to_be_one_to_fetch(
     assert [answer["error_code"] for answer in answers] == ([] if error is None else [error])
 
 
-# --- what is written ---
+# --- stored offsets ---
 
 
 def test_what_a_commit_says_is_kept() -> None:
@@ -297,7 +297,8 @@ def test_offsets_of_deleted_topics_go(topics: MemoryTopics) -> None:
 
 
 def test_offsets_of_another_topic_of_the_same_name_stay() -> None:
-    """A topic was deleted and made again, and the group commits to the new one before the old one is forgotten."""
+    """The topic was deleted and created again. The group committed to the new topic before the old topic's offsets were
+    removed."""
     rig = Rig(MemoryTopics(a=2))
     commit(rig, claim(), OffsetToCommit(A0, 1))
     commit_in_transaction(rig, 7, OffsetToCommit(A1, 3))

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch from v10 on: a request names topics by their ids (KIP-848)."""
+"""OffsetCommit and OffsetFetch from version 10 on, which identify topics by their ids (KIP-848)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = 10
 
 
 def fetch(groups: GroupHome, topic_ids: list[UUID] | None) -> tuple[Struct, ...]:
-    """The topics of the answer."""
+    """Return the topics of the response."""
     asked = None if topic_ids is None else [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids]
     (answer,) = groups.client.call(ApiKey.OFFSET_FETCH, VERSION, groups=[{"group_id": "g", "topics": asked}]).groups
     assert answer.error_code == 0, answer
@@ -39,7 +39,7 @@ def test_what_is_committed_is_fetched(groups: GroupHome) -> None:
 
 
 def test_ids_that_no_topic_has(groups: GroupHome) -> None:
-    """Known topics come first in an answer, the others after them."""
+    """Known topics come first in a response, unknown ones after them."""
     topic_id, first, second = groups.make_topic(), uuid4(), uuid4()
     groups.find()
     parts: list[dict[str, Any]] = [

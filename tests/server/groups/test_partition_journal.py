@@ -1,4 +1,4 @@
-"""Changes of groups on their way into the log: which share a batch, when it is appended, and what follows a failure."""
+"""Changes of groups on their way into the log: batches, the time of their append, and failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOLD = ErrorCode.NONE
 
 
 def commit(number: int, *, padding: int = 0) -> GroupRecord:
-    """Of offset ``number`` in partition ``number``."""
+    """Return a commit of offset ``number`` in partition ``number``."""
     metadata = "x" * padding
     committed = CommittedOffset(offset=number, leader_epoch=-1, metadata=metadata, commit_ms=0, expire_ms=None)
     return offset_commit(GROUP, TopicPartition("t", number), committed)
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 class Journal:
-    """``told``: the changes that were answered, in that order, each with its error."""
+    """``told`` lists the completed changes with their errors, by time of completion."""
 
     def __init__(self, home: ReplicaHome, *, linger_ms: int = ADAPTIVE) -> None:
         home.create("t")
@@ -63,13 +63,13 @@ class Journal:
         self.times_out_of_step += 1
 
     def write(self, name: object, changes: Sequence[GroupRecord] | None = None, **options: Any) -> None:
-        """``changes`` None: the commit of that number."""
+        """Write ``changes``, by default the commit with this number."""
         given = [commit(int(str(name)))] if changes is None else changes
         self.journal.write(given, lambda error: self.told.append((name, error)), **options)
 
     @property
     def batches(self) -> list[Batch]:
-        """Of the log, in order."""
+        """The batches of the log."""
         log = self.home.log()
         data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
         table = scan_batches(data)
@@ -77,7 +77,7 @@ class Journal:
 
     @property
     def applied(self) -> dict[int, int]:
-        """The committed offsets, each with the offset of its record."""
+        """The committed offsets with the offsets of their records."""
         found = self.offsets.of_group(GROUP)
         return {partition.partition: committed.record_offset for partition, committed in found.items()}
 

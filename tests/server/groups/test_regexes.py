@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: RE2's syntax, matched with topics apart from heartbeats."""
+"""Subscriptions by regular expression: RE2's syntax, matched with topics outside of heartbeats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.consumer.pattern.syntax import PatternError
 from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 
-# Expression, a name that matches, one that does not.
+# Expression, a matching name, a different name.
 MATCHES = [
     (r"foo.*", "foo-bar", "a-foo"),
     (r"foo", "foo", "foo1"),
@@ -36,7 +36,7 @@ MATCHES = [
     (r"", "", "a"),
 ]
 
-# Expression, RE2/J's words.
+# Expression, RE2/J's error message.
 MISTAKES = [
     (r"(", "missing closing )"),
     (r"[a", "missing closing ]"),
@@ -77,7 +77,7 @@ def test_an_expression_that_backtracks_elsewhere_takes_no_longer_than_others() -
 
 
 SLOW = "(a{0,100}){0,60}"
-"""Thousands of states that a name is in at once."""
+"""A name is in thousands of this expression's states at once."""
 
 
 def test_an_expression_that_takes_too_long_is_given_up() -> None:
@@ -119,7 +119,7 @@ def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
 
 
 def test_what_an_expression_costs_tells_nothing_of_topics_that_are_not_seen(caplog: pytest.LogCaptureFixture) -> None:
-    """``SLOW`` is matched only where the hidden name is guessed: what is seen is assigned all the same."""
+    """Hidden topics are not matched, so that a correctly guessed name costs no more time than a wrong one."""
     for guess in ("secret-", "secrez-"):
         rig = Rig(MemoryTopics(mine=1, **{f"secret-{'a' * 200}": 1, f"secret-{'a' * 201}": 1}))
         one = Consumer(rig, "m1", topic_regex=f"mine|{guess}{SLOW}", visible_topics={"mine"}.intersection)
@@ -160,7 +160,7 @@ def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time(
 
 
 def test_the_ten_seconds_count_from_the_heartbeat_that_had_them_matched() -> None:
-    """The loop was busy in between; a member that beats every second is not a second late for that."""
+    """The event loop was busy in between. This does not delay the next match."""
     rig = Rig(MemoryTopics(a1=1))
     one = Consumer(rig, "m1", topic_regex="a.*")
     rig.timers.set(("busy",), 0, lambda: rig.clock.sleep_ms(4))

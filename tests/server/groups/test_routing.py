@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the hash that it comes from."""
+"""The hash that determines a key's partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.server.groups.routing import string_hash
 
 
 def plain_hash(text: str) -> int:
-    """Java's rule, one code unit after the other."""
+    """Compute Java's ``String.hashCode`` one code unit at a time."""
     units = text.encode("utf-16-be")
     value = 0
     for index in range(0, len(units), 2):
@@ -24,7 +24,7 @@ def plain_hash(text: str) -> int:
 
 @given(st.text(max_size=200), st.text(max_size=5), st.sampled_from([0, 1, 2, 70]))
 def test_any_text(text: str, end: str, times: int) -> None:
-    """Long and short, with pairs of units for one character."""
+    """Texts are short and long, and contain characters of two code units."""
     assert string_hash(text * times + end) == plain_hash(text * times + end)
 
 

@@ -1,4 +1,4 @@
-"""The hash of the topics a group reads, against values that Kafka 4.1 and its hashing library computed."""
+"""The hash of a group's topics, compared with values that Kafka 4.1 and its hashing library computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.server.groups.journal import TopicFacts
 
 TOPIC_ID = uuid.UUID("01234567-89ab-cdef-fedc-ba9876543210")
 
-# Length, hash of so many bytes ``(7 * index + 3) % 256``.
+# Length, hash of that many bytes ``(7 * index + 3) % 256``.
 HASHES = [
     (0, 3244421341483603138),
     (1, 1433843135270481901),
@@ -34,7 +34,7 @@ HASHES = [
     (5000, 8762507191635236893),
 ]
 
-# Partitions, the rack of every replica, hash of topic "orders", hash of a group that reads only it.
+# Number of partitions, rack of every replica, hash of topic "orders", hash of a group that reads only it.
 TOPICS = [
     (1, None, 12115414769403396258, -6770912035738735559),
     (3, "r1", 8625239277682248379, -4358399189910072809),

@@ -1,4 +1,4 @@
-"""Offsets committed in transactions, over the wire: pending, committed and aborted ones, also over a restart."""
+"""Offsets that are committed in transactions, over the wire: pending, committed and aborted, also after a restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelog.protocol.errors import ErrorCode
 
 class TransactionalProducer:
     def __init__(self, groups: GroupHome, version: int) -> None:
-        """``version`` of TxnOffsetCommit: from 5 on it adds the partition by itself."""
+        """Use ``version`` of TxnOffsetCommit. Version 5 and later add the partition to the transaction."""
         self.groups = groups
         self.version = version
         found = groups.client.call(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=["tx"]).coordinators
@@ -55,7 +55,7 @@ def unstable(groups: GroupHome) -> int:
 
 
 def settled(groups: GroupHome) -> int:
-    """The offset, when the markers have come."""
+    """Return the offset once the markers are written."""
     while unstable(groups) == ErrorCode.UNSTABLE_OFFSET_COMMIT:
         pass
     return int(groups.fetch().committed_offset)

@@ -1,4 +1,4 @@
-"""Share and streams groups that Kafka left in the log: their ids, their members and their offsets stay theirs."""
+"""Share and streams groups that Kafka left in the log keep their ids, members and offsets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OFFSET = offset_commit(GROUP, PLACE, CommittedOffset(offset=5, commit_ms=0))
 
 
 def rig_of(*records: GroupRecord) -> Rig:
-    """A shard that has loaded these records."""
+    """Return a shard that has loaded these records."""
     rig = Rig(MemoryTopics(t=1), offsets_retention_minutes=60)
     rig.journal.write(records, lambda _error: None)
     return rig.reloaded(offsets_retention_minutes=60)
@@ -61,7 +61,7 @@ def found(rig: Rig) -> UnservedGroup:
 
 
 def commit(rig: Rig) -> ErrorCode:
-    """A commit that names no generation."""
+    """Commit an offset without a generation and return the error."""
     member = MemberClaim(group_id=GROUP, member_id="", instance_id=None, generation_id=-1)
     answers = Answers()
     claim = CommitClaim(member=member, version=9)

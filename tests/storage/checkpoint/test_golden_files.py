@@ -1,4 +1,4 @@
-"""Every small text file of real brokers: read, and written again."""
+"""Every small text file of real brokers is read, and written again with the same bytes."""
 
 from __future__ import annotations
 

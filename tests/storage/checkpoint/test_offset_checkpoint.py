@@ -1,4 +1,4 @@
-"""Offset checkpoints: what is refused, with the line, and round trips."""
+"""Offset checkpoints: refused files with the line at fault, and round trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""partition.metadata, meta.properties, .kafka_cleanshutdown and Kafka's ids: what is refused, and round trips."""
+"""partition.metadata, meta.properties, .kafka_cleanshutdown and Kafka's ids: refused input, and round trips."""
 
 from __future__ import annotations
 

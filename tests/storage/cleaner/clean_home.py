@@ -1,4 +1,4 @@
-"""A compacted partition for tests of cleaning one log: batches appended, the log cleaned, what is left read."""
+"""A compacted partition for tests of cleaning one log: append batches, clean the log, read the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.segment import LogSegment
 
 SLOT_BYTES = 24
-"""Of an OffsetMap."""
+"""The slot size of an OffsetMap."""
 DELETE_RETENTION_MS = 86_400_000
 """The default of ``delete.retention.ms``."""
 NEVER = 2**62
@@ -34,7 +34,7 @@ Pair = tuple[int, int | None]
 
 
 class CleanHome(LogHome):
-    """Small segments, an index entry a batch, no other replicas. Keys and values are numbers, written in digits."""
+    """A partition with small segments, an index entry for each batch and one replica. Keys and values are digits."""
 
     def open(self, **options: Any) -> PartitionLog:
         defaults = {
@@ -49,30 +49,30 @@ class CleanHome(LogHome):
     # --- appending ---
 
     def put(self, log: PartitionLog, *pairs: Pair, **fields: Any) -> int:
-        """A batch for each pair; the last one's offset. ``fields``: see ``build_batch``."""
+        """Append a batch for each pair and return the last offset. ``build_batch`` defines ``fields``."""
         for pair in pairs:
             self.put_together(log, [pair], **fields)
         return log.end_offset - 1
 
     def put_together(self, log: PartitionLog, pairs: Iterable[Pair], **fields: Any) -> AppendResult:
-        """One batch."""
+        """Append all pairs as one batch."""
         content = keyed_batch(pairs, timestamp=self.clock.now, **fields)
         return log.append_as_leader(bytearray(content), leader_epoch=0)
 
     def fill(self, log: PartitionLog, segments: int) -> None:
-        """Batches of one record, key and value its offset, until there are so many segments."""
+        """Append records with their offset as key and value until the log has ``segments`` segments."""
         while len(log.base_offsets) < segments:
             self.put(log, (log.end_offset, log.end_offset))
 
     def write(self, log: PartitionLog, producer_id: int, keys: Sequence[int], **fields: Any) -> AppendResult:
-        """A producer's batch, with its next sequences unless told; the values are those of the keys."""
+        """Append a producer's batch with its next sequences by default. Each value equals its key."""
         sequence = fields.pop("base_sequence", self._sequences[producer_id])
         self._sequences[producer_id] = sequence + len(keys)
         options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence} | fields
         return self.put_together(log, ((key, key) for key in keys), **options)
 
     def transact(self, log: PartitionLog, producer_id: int, keys: Sequence[int], **fields: Any) -> AppendResult:
-        """The same in a transaction."""
+        """Append a producer's batch that belongs to a transaction."""
         return self.write(log, producer_id, keys, transactional=True, **fields)
 
     def commit(self, log: PartitionLog, producer_id: int) -> None:
@@ -104,7 +104,7 @@ class CleanHome(LogHome):
         offset_map: OffsetMap | None = None,
         **options: Any,
     ) -> CleanResult:
-        """Up to the active segment unless told, with room for many keys."""
+        """Clean up to the active segment by default, with room for many keys."""
         return clean_log(
             log,
             first_dirty=first_dirty,
@@ -115,7 +115,7 @@ class CleanHome(LogHome):
         )
 
     def clean_twice(self, log: PartitionLog, first_dirty: int = 0) -> int:
-        """The second time when the delete horizons of the first one have passed; the next dirty offset."""
+        """Clean, let the delete horizons pass, clean again, and return the next dirty offset."""
         self.clean(log, first_dirty)
         self.clock.now += DELETE_RETENTION_MS + 1
         return self.clean(log, first_dirty).next_dirty_offset
@@ -123,7 +123,7 @@ class CleanHome(LogHome):
     def rewrite(
         self, log: PartitionLog, segments: Sequence[LogSegment], obsolete: Iterable[int], **options: Any
     ) -> CleanerStats:
-        """One group, without the records of some keys."""
+        """Rewrite one group without the records of the ``obsolete`` keys."""
         stats = CleanerStats(start_ms=0)
         offset_map = some_map()
         for key in obsolete:
@@ -152,7 +152,7 @@ class CleanHome(LogHome):
 
 
 def some_map(slots: int = 10_000) -> OffsetMap:
-    """Full when three quarters of the slots are taken."""
+    """Make an offset map that is full when three quarters of its slots are taken."""
     return OffsetMap(SLOT_BYTES * slots, key=bytes(16), load_factor=0.75)
 
 
@@ -168,23 +168,23 @@ def digits(number: int | None) -> bytes | None:
     return None if number is None else b"%d" % number
 
 
-# --- what is in a log ---
+# --- a log's contents ---
 
 
 def batches(log: PartitionLog) -> BatchTable:
-    """Of all segments; positions are those in each."""
+    """Return the batches of all segments. Positions are relative to the segment."""
     tables = [chunk.table for segment in log.segments for chunk in segment.chunks(0, verify_crc=True)]
     return BatchTable.concat([scan_batches(b""), *tables])
 
 
 def last_offsets(log: PartitionLog) -> list[int]:
-    """Of the batches."""
+    """Return the last offset of each batch."""
     found: list[int] = batches(log).last_offset.tolist()
     return found
 
 
 def last_sequences(log: PartitionLog) -> dict[int, int]:
-    """By producer, of its last data batch."""
+    """Return the last sequence of each producer's last data batch."""
     return {
         row.producer_id: row.base_sequence + row.last_offset - row.base_offset
         for row in batches(log).rows()
@@ -193,7 +193,7 @@ def last_sequences(log: PartitionLog) -> dict[int, int]:
 
 
 def records(log: PartitionLog, *, data: bool = True) -> list[Record]:
-    """All, or what is data."""
+    """Return all records, or only data records."""
     found = []
     for segment in log.segments:
         for chunk in segment.chunks(0, verify_crc=True):
@@ -206,10 +206,10 @@ def records(log: PartitionLog, *, data: bool = True) -> list[Record]:
 
 
 def offsets(log: PartitionLog) -> list[int]:
-    """Of records with key and value, markers among them."""
+    """Return the offsets of records with key and value, including markers."""
     return [record.offset for record in records(log, data=False) if record.key is not None and record.value is not None]
 
 
 def keys(log: PartitionLog) -> list[int]:
-    """Of data with key and value."""
+    """Return the keys of data records with key and value."""
     return [int(record.key) for record in records(log) if record.key is not None and record.value is not None]

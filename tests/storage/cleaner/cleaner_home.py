@@ -1,4 +1,4 @@
-"""Open logs for tests of the cleaner: in log directories of their own, replicated, with a clock that stands still."""
+"""Open logs for tests of the cleaner: separate log directories, replicated partitions, a manual clock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CleanerHome:
                 fs.make_dir(path)
 
     def open(self, partition: TopicPartition, path: Path | None = None, **settings: Any) -> PartitionLog:
-        """``settings``: other than those of ``CONFIG``."""
+        """Open a log. ``settings`` override ``CONFIG``."""
         values = {name: getattr(CONFIG, name) for name in CONFIG.__slots__}
         log = PartitionLog.open(
             OpenRequest(
@@ -61,7 +61,7 @@ class CleanerHome:
 
 
 def put(log: PartitionLog, key: str, value: str = "value", *, timestamp: int = NOW, replicated: bool = True) -> None:
-    """A batch of one record."""
+    """Append a batch of one record."""
     made = batch(0, [value.encode()], key=key.encode(), timestamp=timestamp)
     log.append_as_leader(bytearray(made), leader_epoch=0)
     if replicated:
@@ -69,7 +69,7 @@ def put(log: PartitionLog, key: str, value: str = "value", *, timestamp: int = N
 
 
 def fill(log: PartitionLog, batches: int, *, per_segment: int = 5) -> None:
-    """So many records, each of another key; the last segment is empty."""
+    """Append ``batches`` records with different keys, and leave the last segment empty."""
     for number in range(batches):
         put(log, f"key-{log.end_offset}")
         if number % per_segment == 0:
@@ -78,6 +78,6 @@ def fill(log: PartitionLog, batches: int, *, per_segment: int = 5) -> None:
 
 
 def until_segments(log: PartitionLog, count: int, *, timestamp: int = NOW, replicated: bool = True) -> None:
-    """Append until there are so many."""
+    """Append until the log has ``count`` segments."""
     while len(log.base_offsets) < count:
         put(log, f"key-{log.end_offset}", timestamp=timestamp, replicated=replicated)

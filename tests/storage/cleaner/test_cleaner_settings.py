@@ -1,4 +1,4 @@
-"""The cleaner's settings: Kafka's keys, and what of the buffers a thread gets."""
+"""The cleaner's settings: Kafka's keys, and each thread's share of the buffers."""
 
 from __future__ import annotations
 

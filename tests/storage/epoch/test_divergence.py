@@ -1,4 +1,4 @@
-"""Where two replicas' logs part: the leader's answers, the follower's cuts, and both until the logs agree."""
+"""The divergence of two replicas' logs: leader's results, follower's truncations, and both until the logs agree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_a_leader_answers(last_fetched_epoch: int, fetch_offset: int, expec
     ("last_fetched_epoch", "fetch_offset", "log_start"), [(6, 30, 0), (-1, 30, 0), (5, 4, 5), (3, 2, 3)]
 )
 def test_what_a_leader_refuses(last_fetched_epoch: int, fetch_offset: int, log_start: int) -> None:
-    """An epoch it does not know, and a fetch below its log start."""
+    """The leader refuses an epoch that it does not know, and a fetch below its log start."""
     with pytest.raises(OffsetOutOfRangeError) as caught:
         diverging_epoch(
             LEADER, log_start=log_start, log_end=30, last_fetched_epoch=last_fetched_epoch, fetch_offset=fetch_offset
@@ -55,10 +55,10 @@ def test_what_a_leader_refuses(last_fetched_epoch: int, fetch_offset: int, log_s
     ("answer", "offset", "is_complete"),
     [
         (EpochEndOffset(5, 30), 25, True),  # the follower's own end of that epoch
-        (EpochEndOffset(5, 22), 22, True),  # the leader's
+        (EpochEndOffset(5, 22), 22, True),  # the leader's end of that epoch
         (EpochEndOffset(3, 20), 20, True),
-        (EpochEndOffset(4, 20), 20, False),  # a smaller epoch is known: ask for that one
-        (EpochEndOffset(7, 22), 22, True),  # not known here
+        (EpochEndOffset(4, 20), 20, False),  # the follower knows a smaller epoch and asks for that one
+        (EpochEndOffset(7, 22), 22, True),  # the follower does not know this epoch
         (EpochEndOffset(7, 99), 25, True),  # never above its own log end
     ],
 )
@@ -76,16 +76,16 @@ def epochs_of(records: list[int]) -> LeaderEpochCache:
 
 @given(st.data())
 def test_a_follower_ends_with_a_part_of_the_leaders_log(data: st.DataObject) -> None:
-    """Logs are lists of epochs, one a record, that share a beginning: all of that is left, and nothing else."""
+    """The follower keeps exactly the common beginning of both logs. A log is a list of epochs, one for each record."""
     shared = sorted(data.draw(st.lists(st.integers(0, 4), max_size=8), label="shared"))
     after = shared[-1] if shared else 0
     epochs = st.lists(st.integers(after, after + 5), max_size=8)
-    # One leader an epoch: an epoch has records that differ on one side only, so the tails have none in common.
+    # An epoch has one leader, so records of an epoch after the common part exist on one side only.
     leader_tail = sorted(set(data.draw(epochs, label="leader")))
     follower_tail = sorted(set(data.draw(epochs, label="follower")) - set(leader_tail) - {after})
     leader, follower = shared + leader_tail, shared + follower_tail
     if not leader or leader[-1] < (follower or [0])[-1]:
-        leader = [*leader, after + 6]  # who leads has the newest epoch
+        leader = [*leader, after + 6]  # the leader has the newest epoch
     for _ in range(20):
         if not follower:
             break

@@ -1,4 +1,4 @@
-"""Leader epochs against a plain model, and the cases of Kafka's LeaderEpochFileCacheTest."""
+"""Leader epochs compared with a plain model, and the cases of Kafka's LeaderEpochFileCacheTest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_end_offsets(epoch: int, expected: tuple[int, int] | None) -> None:
 
 
 def test_a_follower_notes_the_epoch_of_every_batch() -> None:
-    """An epoch begins with its first batch; the later ones only move the log end."""
+    """An epoch begins with its first batch. Later batches of it only move the log end."""
     epochs = cache()
     for epoch, offset in ((0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (1, 5), (2, 6), (2, 7), (2, 8)):
         assert epochs.assign(epoch, offset) is (offset % 3 == 0)
@@ -81,7 +81,7 @@ def test_a_follower_notes_the_epoch_of_every_batch() -> None:
 
 
 def test_leaders_that_change_before_they_write() -> None:
-    """An epoch without a record ends where it began: the entry of the next one has taken its place."""
+    """An epoch without records ends where it began, because the next epoch's entry replaced its own."""
     epochs = cache((0, 0), (1, 0))
     assert epochs.entries == ((1, 0),)
     assert [epochs.end_offset_for(epoch, 0) for epoch in (0, 1)] == [(0, 0), (1, 0)]
@@ -138,7 +138,7 @@ entries_strategy = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 60)), m
 
 @given(entries_strategy, st.integers(-1, 65), st.integers(-1, 14))
 def test_as_a_log_of_epochs(assigned: list[tuple[int, int]], offset: int, epoch: int) -> None:
-    """The model: the epoch of each offset, written as a leader would, truncating where it contradicts."""
+    """The cache agrees with a model, the epoch of each offset, which truncates where a write contradicts it."""
     epochs = cache(*assigned)
     entries = epochs.entries
     assert all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in itertools.pairwise(entries))

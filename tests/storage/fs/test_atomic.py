@@ -1,4 +1,4 @@
-"""Replacing whole files: every step in order, and what each interrupted step leaves."""
+"""Atomic replacement of files: the sequence of steps, and the state that each interrupted step leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelog.storage.fs import LOCAL, read_whole, write_atomically
 
 
 class Interrupted:
-    """Lets the first ``allowed`` calls that change something through, then fails."""
+    """A file system that allows the first ``allowed`` changing calls, then fails."""
 
     def __init__(self, inner: Any, allowed: list[int], calls: list[str]) -> None:
         self._inner, self._allowed, self._calls = inner, allowed, calls

@@ -1,4 +1,4 @@
-"""How many files and mappings a process may have: raised where that is allowed, told by name where it is not enough."""
+"""The limits of open files and mappings: raised if the system permits it, and reported by name if they are too low."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local file system: what the protocol promises, on real files."""
+"""The local file system keeps the promises of the protocol on real files."""
 
 from __future__ import annotations
 

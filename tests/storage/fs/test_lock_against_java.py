@@ -1,4 +1,4 @@
-"""A JVM's FileLock and ours exclude each other, both ways round."""
+"""A JVM's FileLock and ours exclude each other in both directions."""
 
 from __future__ import annotations
 

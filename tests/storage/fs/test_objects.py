@@ -1,4 +1,4 @@
-"""Directories in object storage, read as those of this machine are: a real S3 service, fsspec's own stores."""
+"""Directories in object storage, read like local ones: a real S3 service, and fsspec's own stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOME = ("plain-0", "zstd-0", "txn-0", "empty-0", "__consumer_offsets-0", "__tran
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a copy of a directory that a broker wrote, and the directory."""
+    """Return the address of a copied broker directory, and the directory."""
     directory = unpack(SCENARIOS, "unclean", tmp_path_factory.mktemp("scenarios") / "data")
     for partition in directory.glob("*-[0-9]"):
         if partition.name not in SOME:
@@ -105,7 +105,7 @@ def test_libraries_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_stores(golden: GoldenFactory) -> None:
-    """One in memory, which keeps no directories of its own."""
+    """A store in memory works too, although it keeps no directories."""
     fsspec.filesystem("memory").put(str(golden(SCENARIOS)), "/backup", recursive=True)
     backup, original = "memory://backup", golden(SCENARIOS)
     with open_directory(backup, read_only=True) as there, open_directory(original, read_only=True) as here:
@@ -125,7 +125,7 @@ def test_the_python_api(s3: tuple[str, Path]) -> None:
 def test_commands(s3: tuple[str, Path], command: tuple[str, ...]) -> None:
     address, directory = s3
     name, *others = command
-    code = int(name == "verify")  # the checkpoints name what was left out
+    code = int(name == "verify")  # the checkpoints name the partitions that were left out
     there, here = (rows(name, place, *others, code=code) for place in (address, directory))
     assert without_place(there, address) == without_place(here, str(directory))
 

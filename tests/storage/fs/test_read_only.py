@@ -1,4 +1,4 @@
-"""The file system that refuses to write: every writing call, and that the others go through."""
+"""The read-only file system refuses every writing call and passes on the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READING = {"open", "list_names", "list_directories", "list_sizes", "stat", "exis
 
 
 def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:
-    """A call added to the protocol must be decided here."""
+    """A call added to the protocol must be added here to one of the two lists."""
     calls = {name for name, _ in inspect.getmembers(FileSystem, inspect.isfunction) if not name.startswith("_")}
     fs = ReadOnlyFileSystem(LOCAL)
     (tmp_path / "file").write_bytes(b"data")

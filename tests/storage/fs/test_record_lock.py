@@ -1,4 +1,4 @@
-"""The lock on a log directory: between processes, inside one, and against a look at the holder."""
+"""The lock on a log directory: between processes, inside one process, and while its holder is read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_holder_of_another_process_is_named(tmp_path: Path) -> None:
 
 
 def test_once_in_a_process(tmp_path: Path) -> None:
-    """POSIX would let the second request through, and drop the lock when either descriptor is closed."""
+    """POSIX would grant the second request, and would drop the lock when either descriptor is closed."""
     path = tmp_path / ".lock"
     first = LOCAL.lock(path)
     (tmp_path / "other-name").symlink_to(path)

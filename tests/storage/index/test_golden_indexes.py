@@ -1,4 +1,4 @@
-"""Every index file of real brokers: read, written again, and held against its own valid prefix."""
+"""Every index file of real brokers is read, written again, and compared with its own valid prefix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def base_offset(path: Path) -> int:
 
 
 def is_preallocated(path: Path, set_name: str, kind: str) -> bool:
-    """Return whether zeros may follow the entries: after a kill, and behind Kafka 4.4's metadata log."""
+    """Return True if zeros may follow the entries: after a kill, and in Kafka 4.4's metadata log."""
     return kind == "unclean" or (set_name == EVERYTHING["4.4"] and path.parent.name == "__cluster_metadata-0")
 
 

@@ -1,4 +1,4 @@
-"""The offset index against a plain list, and the cases of Kafka's OffsetIndexTest."""
+"""The offset index compared with a plain list, and the cases of Kafka's OffsetIndexTest."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_reopened_after_close(make: Make) -> None:
 
 
 def test_nothing_is_asked_of_it_after_its_files_are_let_go(make: Make) -> None:
-    """No read of a mapping that is gone, and no trimming of a file that is to stay as it is."""
+    """A closed index does not read a mapping that is gone, and does not trim its file."""
     index = make()
     index.append(BASE + 1, 10)
     index.close_handler()
@@ -172,7 +172,7 @@ def test_reset_and_rename(make: Make, tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_no_error(make: Make, tmp_path: Path) -> None:
-    """mmap refuses an empty file; a killed broker leaves such an index."""
+    """A killed broker may leave an empty index, which mmap refuses."""
     (tmp_path / "x.index").touch()
     index = make()
     assert (index.entries, index.lookup(99), index.is_full) == (0, (BASE, 0), True)
@@ -260,7 +260,7 @@ def test_as_a_list(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 
 
 def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that wait for the disk can be looked up; they reach it once there is room again."""
+    """Entries that wait for the disk can be looked up, and they are written once there is room again."""
     index = make(max_index_bytes=8 * 2 * PENDING_ENTRIES)
     index.append(BASE + 1, 10)
     monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
@@ -285,7 +285,7 @@ def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: py
 
 
 def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:
-    """No wrong entry, no error and no SIGBUS: a reader sees an entry that is there, or begins at the base."""
+    """A reader sees an existing entry or begins at the base, without an error or SIGBUS."""
     index = make(max_index_bytes=1 << 16, base_offset=0)
     stop = threading.Event()
     failures: list[object] = []
@@ -325,7 +325,7 @@ def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:
 
 
 def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One mapping at a time for two indexes that are searched and reshaped: each search ends, and is right."""
+    """Two indexes share one mapping while they are searched and resized, and each search returns the right entry."""
     kept = KeptOpen(most=1)
     monkeypatch.setattr(mapped_index, "KEPT_OPEN", kept)
     first, second = make(1000), make(1000, name="other")
@@ -342,7 +342,7 @@ def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: py
                 found = index.lookup(BASE + 50)
                 if found not in (OffsetPosition(BASE + 50, 501), OffsetPosition(BASE, 0)):
                     wrong.append(found)
-        except Exception as error:  # whatever it is: the test says so
+        except Exception as error:  # the test reports any error
             wrong.append(error)
 
     threads = [threading.Thread(target=read, args=(index,)) for index in (first, second)]

@@ -1,4 +1,4 @@
-"""The time index against a plain list, and the cases of Kafka's TimeIndexTest."""
+"""The time index compared with a plain list, and the cases of Kafka's TimeIndexTest."""
 
 from __future__ import annotations
 

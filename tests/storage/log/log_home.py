@@ -1,4 +1,4 @@
-"""A partition directory for tests of a whole log: its clock, its replicated log opened again and again, its files."""
+"""A partition directory for tests of a complete log: its clock, its replicated log, its files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidelog.testing import HeldClock
 
 NOW = BASE_TIME + 1_000_000
 RECORD_BYTES = len(plain(0, 1))
-"""Of the batch that ``LogHome.add`` appends."""
+"""The size of the batch that ``LogHome.add`` appends."""
 _REQUEST = {field.name for field in fields(OpenRequest)}
 
 
 class LogHome:
-    """The log has replicas: its high watermark moves only when it is told."""
+    """A log with replicas: its high watermark moves only when a test updates it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -32,7 +32,7 @@ class LogHome:
         self._opened: list[PartitionLog] = []
 
     def open(self, *, clean: bool = True, log_start: int = 0, **options: Any) -> PartitionLog:
-        """``options``: of the request, or else settings of the log."""
+        """Open the log. ``options`` are fields of the request or settings of the log."""
         request = {name: options.pop(name) for name in _REQUEST & options.keys()}
         made = OpenRequest(
             fs=LOCAL,
@@ -51,28 +51,28 @@ class LogHome:
             log.close()
 
     def add(self, log: PartitionLog, count: int = 1, *, epoch: int = 0, timestamp: int = NOW) -> None:
-        """``count`` batches of one record each, as the leader."""
+        """Append ``count`` batches of one record each as the leader."""
         for _ in range(count):
             log.append_as_leader(bytearray(plain(0, 1, timestamp=timestamp)), leader_epoch=epoch)
 
     def produce(
         self, log: PartitionLog, values: Sequence[bytes], *, producer_id: int, sequence: int, **fields: Any
     ) -> AppendResult:
-        """One batch of a producer."""
+        """Append one batch of a producer."""
         made = batch(0, values, timestamp=self.clock.now, producer_id=producer_id, sequence=sequence, **fields)
         return log.append_as_leader(bytearray(made), leader_epoch=0)
 
     def files(self, suffix: str) -> list[int]:
-        """Offsets in the names of the files that end so, ascending."""
+        """Return the offsets in the names of the files with this suffix, ascending."""
         return sorted(int(path.name[:20]) for path in self.directory.glob(f"{'[0-9]' * 20}{suffix}"))
 
     def epochs(self) -> list[tuple[int, int]]:
-        """(epoch, start offset) as the checkpoint has them on disk."""
+        """Return (epoch, start offset) pairs from the checkpoint on disk."""
         return [tuple(entry) for entry in LeaderEpochCheckpoint.read(LOCAL, self.directory / LEADER_EPOCH_CHECKPOINT)]
 
 
 def lead(log: PartitionLog, content: bytes, **options: Any) -> range:
-    """Append as the leader, of epoch 0 unless told; the offsets."""
+    """Append as the leader, with epoch 0 by default, and return the offsets."""
     return log.append_as_leader(bytearray(content), **({"leader_epoch": 0} | options)).offsets
 
 
@@ -81,5 +81,5 @@ def fetch(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_EN
 
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> list[int]:
-    """Base offsets of the batches that one read gives."""
+    """Return the base offsets of the batches that one read returns."""
     return scan_batches(fetch(log, start, isolation).data()).base_offset.tolist()

@@ -1,5 +1,4 @@
-"""Staged files become segments: the same records, offsets and bytes as if they had been appended, or an error that
-leaves the log as it was."""
+"""Staged files become segments as if their batches were appended; a failure leaves the log unchanged."""
 
 from __future__ import annotations
 
@@ -131,7 +130,7 @@ def test_what_an_earlier_adoption_left_is_written_anew(home: LogHome) -> None:
 def test_it_is_as_if_they_had_been_appended(
     tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, int, int]], before: int, interval: int
 ) -> None:
-    """Byte for byte, in the log, in both indexes and in what is read."""
+    """The log, both indexes and the records read are the same, byte for byte."""
     made = [plain(0, count, size=size, timestamp=BASE_TIME + when) for count, size, when in batches]
     logs = []
     for _ in range(2):

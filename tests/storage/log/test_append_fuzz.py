@@ -1,4 +1,4 @@
-"""Hostile appends: whatever the bytes, they are refused with an error of ours, or what is stored can be read."""
+"""Hostile appends: any bytes are refused with a TidelogError, or the stored records can be read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGETS = ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
 
 def append(data: bytes, rules: AppendRules, origin: AppendOrigin) -> Validated | None:
-    """None where there is nothing to append, or it is refused."""
+    """Return None if there is nothing to append, or if the append is refused."""
     try:
         analysis = analyze(bytearray(data), rules, origin, now_ms=NOW)
         if analysis.is_empty:
@@ -42,7 +42,7 @@ def require_readable(found: Validated) -> None:
 
 
 def with_right_crc(data: bytearray) -> bytes:
-    """So that the flips are not found by the checksum: that of the first batch is made again."""
+    """Correct the first batch's CRC, so that the checksum does not detect the flipped bits."""
     if len(data) > 26:
         end = 12 + int.from_bytes(data[8:12], "big")
         if data[16] == 2:

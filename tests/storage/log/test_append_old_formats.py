@@ -1,4 +1,4 @@
-"""Appends to logs that store format v0 or v1: within the format, up to it and down to it, compressed and not."""
+"""Appends to logs that store format v0 or v1: same format, up-conversion and down-conversion, with each codec."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stored(found: Validated) -> list[LegacyMessage]:
 
 
 def seen(found: Validated) -> list[tuple[int, int, bytes]]:
-    """Offset, timestamp and value of each message."""
+    """Return offset, timestamp and value of each message."""
     return [(one.offset, one.timestamp, bytes(one.value)) for one in stored(found)]
 
 
@@ -68,7 +68,7 @@ def refused(data: bytes, magic: int, kind: type[TidelogError], **settings) -> Ti
 @every_codec
 @every_target
 def test_within_a_format(magic, codec, target):
-    """Offsets are absolute in v0, also inside a wrapper, and relative to the wrapper's in v1."""
+    """Offsets are absolute in v0, also inside a wrapper. In v1 they are relative to the wrapper's offset."""
     found = append(encode_set(messages(magic=magic, offset=90), magic, codec), magic, compression_type=target)
     assert seen(found) == wanted(magic, TIMES)
     assert (found.first_offset, found.last_offset) == (FIRST, FIRST + 3)
@@ -93,7 +93,7 @@ def test_a_v1_wrapper_stays_where_its_offsets_are_right(codec):
     kept = append(data, 1)
     assert (kept.batches[18:], seen(kept)) == (data[18:], wanted(1, TIMES))
     assert kept.stats.converted_records == 0
-    for offsets in ([0, 2, 4, 6], [0, 0, 0, 0]):  # as some clients counted
+    for offsets in ([0, 2, 4, 6], [0, 0, 0, 0]):  # some clients counted in this way
         inner = [one._replace(offset=offset) for one, offset in zip(messages(), offsets, strict=True)]
         fixed = append(encode_wrapper(offsets[-1], TIMES[3], encode_set(inner, 1), 1, codec), 1)
         assert seen(fixed) == wanted(1, TIMES)
@@ -103,7 +103,7 @@ def test_a_v1_wrapper_stays_where_its_offsets_are_right(codec):
 @every_codec
 @every_target
 def test_up_from_v0_to_v1(codec, target):
-    """Messages of v0 have no time, so in v1 they have none either."""
+    """Messages of v0 have no timestamp, so they have none in v1 either."""
     found = append(encode_set(messages(magic=0), 0, codec), 1, compression_type=target)
     assert seen(found) == wanted(1, [-1] * 4)
     assert (found.max_timestamp, found.offset_of_max_timestamp) == (-1, -1)
@@ -163,7 +163,7 @@ def test_log_append_time(source, magic, codec, target):
 @every_codec
 def test_producers_do_not_set_log_append_time(codec):
     data = encode_set(messages(), 1, codec, LOG_APPEND)
-    found = append(data, 1)  # judged as create time, then cleared
+    found = append(data, 1)  # validated as create time, then cleared
     assert {one.timestamp_type for one in stored(found)} == {TimestampType.CREATE}
     refused(data, 1, InvalidTimestampError, message_timestamp_type="LogAppendTime")
 

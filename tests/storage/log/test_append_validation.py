@@ -1,4 +1,4 @@
-"""Appends as leader, one rule of ``LogValidator`` and of the analysis before it after the other."""
+"""Appends as leader: each rule of ``LogValidator`` and of the analysis before it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def indexes(error: InvalidRecordError) -> list[int]:
     return [one.batch_index for one in error.record_errors]
 
 
-# --- what stays as it is ---
+# --- batches that stay unchanged ---
 
 
 @every_codec
@@ -169,7 +169,7 @@ def test_records_without_timestamps_are_never_too_old(codec):
 @every_codec
 def test_a_producer_may_not_say_log_append_time(codec):
     appends = current_appends(codec)
-    assert append(appends["log append time"]).max_timestamp == NOW + 1  # judged as create time, then cleared
+    assert append(appends["log append time"]).max_timestamp == NOW + 1  # validated as create time, then cleared
     for data, settings in (
         (appends["log append time without time"], {}),
         (appends["log append time"], {"message_timestamp_type": "LogAppendTime"}),
@@ -180,11 +180,11 @@ def test_a_producer_may_not_say_log_append_time(codec):
 @every_codec
 def test_a_negative_timestamp_cannot_go_into_a_new_batch(codec):
     data = current_appends(codec)["timestamp below 0"]
-    assert append(data).max_timestamp == -1  # as Kafka: it is below "none"
+    assert append(data).max_timestamp == -1  # like Kafka: the timestamp is below "none"
     refused(data, InvalidTimestampError, compression_type="gzip" if codec != 1 else "lz4")
 
 
-# --- records that are refused ---
+# --- refused records ---
 
 
 @every_codec
@@ -221,14 +221,14 @@ def test_compressed_data_that_is_none():
 
 @every_codec
 def test_inner_offsets_out_of_order(codec):
-    """A batch that stays as it is must count them right; one that is built anew gets them right."""
+    """An unchanged batch must have consecutive inner offsets. A rebuilt batch gets correct ones."""
     data = current_appends(codec)["inner offsets"]
     refused(data, InvalidRecordError)
     found = append(data, compression_type="zstd" if codec != 4 else "gzip")
     assert [one.offset for one in stored(found)] == [FIRST, FIRST + 1, FIRST + 2]
 
 
-# --- batches that are refused ---
+# --- refused batches ---
 
 
 @every_codec
@@ -411,7 +411,7 @@ def test_old_formats_under_log_append_time(magic, codec):
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_keys_in_old_formats(magic):
-    """Without a codec each message is a batch of its own, and so is its index."""
+    """Each message without a codec is a batch of its own, so it has its own index."""
     for codec in LEGACY_CODECS:
         data = legacy_appends(magic, codec)["without key"]
         assert indexes(refused(data, InvalidRecordError, cleanup_policy=COMPACT)) == [1 if codec else 0]
@@ -447,7 +447,7 @@ def test_old_formats_know_no_zstd():
     refused(bytes(message), InvalidRecordError)
 
 
-# --- the raft leader's ---
+# --- the Raft leader ---
 
 
 def raft(*bases: int, **fields) -> bytes:

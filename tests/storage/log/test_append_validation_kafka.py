@@ -1,7 +1,7 @@
-"""Appends beside Kafka 4.1's own ``LogValidator``: the same bytes and facts, or the same refusal of the same records.
+"""Appends compared with Kafka 4.1's own ``LogValidator``: the same bytes and facts, or the same refused records.
 
-Where something is compressed anew, its records, header and batch boundaries are the same. What we do otherwise, and
-why, stands in ``OTHERWISE``.
+Data that is compressed again has the same records, header and batch boundaries. ``OTHERWISE`` lists our differences and
+their reasons.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.storage.producer import AppendOrigin
 FIRST = 100
 EPOCH = 5
 TARGETS = {"producer": 0, "uncompressed": 0, "gzip": 6, "snappy": 0, "lz4": 9, "zstd": 3}
-"""With the level."""
+"""The codecs with their levels."""
 LIMITS = ((2**63 - 1, 3_600_000), (1000, 1000))
 COUNTED = (Refusal.MAGIC, Refusal.OFFSET, Refusal.SEQUENCE, Refusal.NO_KEY)
 OURS_TO_NAME = (
@@ -36,7 +36,7 @@ OURS_TO_NAME = (
     "NullPointerException",
     "UnsupportedOperationException",
 )
-"""Where Kafka answers UNKNOWN_SERVER_ERROR, which says nothing; we refuse too, and say why."""
+"""Kafka gives the unspecific UNKNOWN_SERVER_ERROR here. We refuse the append too, with a reason."""
 
 
 class Case(NamedTuple):
@@ -87,7 +87,7 @@ OTHERWISE = {
     "count 0": "a coordinator's batch without records",
     "range": "a coordinator's offset range that is not its count",
 }
-"""Appends that Kafka takes from somebody and we refuse."""
+"""Appends that Kafka accepts from some origin and we refuse."""
 
 
 def cases(magic: int) -> list[Case]:
@@ -111,7 +111,7 @@ def append(case: Case) -> Validated | TidelogError:
 
 
 def opened(data: bytes) -> object:
-    """Records, and what headers say but for sizes and CRCs."""
+    """Return the records, and the facts of the headers without sizes and CRCs."""
     table = scan_batches(data)
     rows = [row._replace(position=0, size=0, crc=0) for row in table.rows()]
     decoder = ColumnDecoder(sequences=True)
@@ -175,7 +175,7 @@ def test_drawn_appends_against_kafka(tmp_path: Path) -> None:
 
 
 def compare(listed: list[Case], file: Path) -> tuple[int, int, int]:
-    """How many were stored by both, refused by both, and answered otherwise."""
+    """Return how many were stored by both, refused by both, and treated differently."""
     file.write_text("".join(case.line + "\n" for case in listed))
     answers = run_java("ValidateAppend", file, heap_mib=512).splitlines()
     stored = refused = otherwise = 0
@@ -184,7 +184,7 @@ def compare(listed: list[Case], file: Path) -> tuple[int, int, int]:
         where = (case._replace(data=b""), answer, ours)
         if (words[0] == "ok") != isinstance(ours, Validated):
             if isinstance(ours, Validated):
-                assert case.name.endswith("control"), where  # Kafka cannot recompress a marker; we leave it as it is
+                assert case.name.endswith("control"), where  # Kafka cannot recompress a marker; we keep it unchanged
             else:
                 assert any(case.name.endswith(f" {text}") for text in OTHERWISE), where
             otherwise += 1

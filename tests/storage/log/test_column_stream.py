@@ -1,4 +1,4 @@
-"""Records as columns from the rows of a stream: what is handed out before damage is met."""
+"""Records as columns from the rows of a stream: the chunks that are delivered before damage is found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.storage.log.view.row_stream import Rows, SkippedRange
 
 GOOD = batch([record(0), record(1)])
 UNREADABLE = batch([record(0, length=3)], base_offset=2)
-"""Its CRC is right; its record is not."""
+"""A batch with a correct CRC and an unreadable record."""
 
 
 def rows() -> Rows:

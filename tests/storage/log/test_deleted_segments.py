@@ -1,4 +1,4 @@
-"""Segments and snapshots on their way out: renamed at once, read on for a while, then removed."""
+"""Deleted segments and snapshots: renamed at once, readable for a while, then removed."""
 
 from __future__ import annotations
 

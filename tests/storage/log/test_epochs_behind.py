@@ -1,4 +1,4 @@
-"""The file of the leader epochs may lag: it is written before the recovery point moves, and without the log's lock."""
+"""The leader epoch file may lag: it is written before the recovery point moves, and without the log's lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends that go on while the disk is busy with a flush: whatever they write, one flush later it is safe."""
+"""Appends that continue while the disk is busy with a flush: the next flush makes them durable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEFORE, MEANWHILE = 10, 70
 
 
 class BusyDisk(HeldClock):
-    """Its waiting is when another thread gets its turn, once; that may have to wait itself, for the flush's lock."""
+    """A clock that lets another thread run once while the disk waits. That thread may wait for the flush's lock."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         super().__init__(BASE_TIME)
@@ -81,7 +81,7 @@ def test_what_is_written_during_a_flush_is_safe_after_the_next(call: str, file: 
 
 
 def read_one(log: PartitionLog, offset: int) -> int:
-    """The first offset of what is read from ``offset`` on."""
+    """Return the first offset that a read from ``offset`` returns."""
     data = log.read(ReadLimits(start_offset=offset, max_bytes=1)).data()
     return int(scan_batches(data).base_offset[0])
 

@@ -1,4 +1,4 @@
-"""Offsets by Kafka's special timestamps, with their leader epochs; the numbers are Kafka's."""
+"""Offsets by Kafka's special timestamps, with their leader epochs. The numbers are Kafka's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.storage.log.view.log_view import LogView
 
 @pytest.fixture
 def view(tmp_path: Path) -> LogView:
-    """Offsets 10 to 40, the log start at 12; epoch 3, from 20 on 5, from 40 on 6; a transaction is open since 30."""
+    """Make a log: offsets 10 to 40, log start 12, epoch 3, from 20 on 5, from 40 on 6, open transaction at 30."""
     batches = [plain(10), plain(20, timestamp=BASE_TIME + 500), data(30, 10, timestamp=BASE_TIME + 100)]
     write_segment(tmp_path / "t-0", 10, batches)
     log_maker.write_checkpoint(tmp_path, "log-start-offset-checkpoint", {"t-0": 12})
@@ -59,7 +59,7 @@ def test_a_log_without_records_or_epochs(tmp_path: Path) -> None:
 
 
 def test_epochs_that_begin_above_the_log_start(tmp_path: Path) -> None:
-    """As behind records of an old format: the epoch of the first record is not known."""
+    """The first record's epoch is unknown, as after records of an old format."""
     write_segment(tmp_path / "t-0", 0, [plain(0), plain(10)])
     (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 10\n")
     view = LogView(LOCAL, tmp_path / "t-0")

@@ -1,4 +1,4 @@
-"""What the names in a partition directory say."""
+"""The meaning of the names in a partition directory."""
 
 from __future__ import annotations
 

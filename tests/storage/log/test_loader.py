@@ -1,4 +1,4 @@
-"""Loading a partition: what a stop, a kill or an accident left becomes a log again, a crash meanwhile or not."""
+"""Loading a partition: a stop, a kill or damage leaves files that become a log again, also if loading crashes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = BASE_TIME + 1000
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Three segments of ten batches of ten records: 0, 100, 200 up to 300."""
+    """Write three segments of ten batches of ten records: 0, 100, 200 up to 300."""
     for base in (0, 100, 200):
         write_segment(tmp_path / "t-0", base, [plain(base + 10 * number) for number in range(10)])
     return tmp_path / "t-0"
@@ -61,7 +61,7 @@ def test_after_an_orderly_stop_nothing_is_read_again(directory: Path) -> None:
 
 
 def test_after_an_orderly_stop_hardly_a_file_is_opened(directory: Path) -> None:
-    """A start with thousands of logs opens each file that it opens thousands of times."""
+    """A start with thousands of logs opens each of these files thousands of times, so few are opened."""
     load(directory)
     opened: list[str] = []
 
@@ -81,7 +81,7 @@ def test_after_an_orderly_stop_hardly_a_file_is_opened(directory: Path) -> None:
 
 
 def test_after_an_orderly_stop_only_the_sizes_of_indexes_are_looked_at(directory: Path) -> None:
-    """A kill makes their contents suspect, too."""
+    """Recovery after a kill checks the contents of the indexes too."""
     garbage = b"\xff" * 12
     file(directory, 0, "index").write_bytes(garbage[:8])
     file(directory, 0, "timeindex").write_bytes(garbage)
@@ -93,7 +93,7 @@ def test_after_an_orderly_stop_only_the_sizes_of_indexes_are_looked_at(directory
 
 
 def test_after_a_kill_recovery_begins_at_the_recovery_point(directory: Path) -> None:
-    """In the segment that holds it, from that segment's beginning; it does not move before something was synced."""
+    """Recovery begins at the start of the segment that holds the recovery point, which moves only after a sync."""
     for point, bases in ((0, [0, 100, 200]), (100, [100, 200]), (199, [100, 200]), (250, [200]), (300, [200])):
         loaded = load(directory, recovery_point=point)
         assert [segment.base_offset for segment in loaded.recovered] == bases
@@ -245,7 +245,7 @@ def test_an_index_follows_its_log_out_of_a_swap(directory: Path) -> None:
 
 
 def test_a_split_that_did_not_end_is_undone(directory: Path) -> None:
-    """``.swap`` at or above the smallest ``.cleaned``: both go, the segment they were made of stays (KAFKA-6264)."""
+    """``.swap`` at or above the smallest ``.cleaned``: both go, and the original segment stays (KAFKA-6264)."""
     before = contents(directory)
     write_segment(directory, 100, [plain(100)], suffix=".swap")
     write_segment(directory, 0, [plain(0)], suffix=".cleaned")
@@ -276,7 +276,7 @@ def test_an_unreadable_epoch_checkpoint_is_warned_of(directory: Path) -> None:
 class TestProducers:
     @pytest.fixture
     def transactions(self, tmp_path: Path) -> Path:
-        """Two segments: an aborted transaction that ends in the second, then an open one of another producer."""
+        """Write an aborted transaction that ends in the second segment, then another producer's open transaction."""
         write_segment(tmp_path / "t-0", 0, [data(0, 5), plain(5, 5)])
         write_segment(tmp_path / "t-0", 10, [data(10, 2), marker(12, False), data(13, 2, producer_id=9)])
         return tmp_path / "t-0"
@@ -316,8 +316,7 @@ class TestProducers:
 
     @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
     def test_nothing_is_known_before_the_snapshot_is_loaded(self, tmp_path: Path, clean: bool) -> None:
-        """Recovery knows every producer of the batches that it reads. The log then starts with none of them: it takes
-        its producers from the snapshot, without those that were idle too long."""
+        """Recovery knows all producers of the batches that it reads. The log takes only the snapshot's active ones."""
         idle, active = data(0, 3, producer_id=7), data(4, 3, producer_id=9, timestamp=NOW)
         write_segment(tmp_path / "t-0", 0, [idle, marker(3, True), active])
         idle_too_long = LogConfig(producer_id_expiration_ms=NOW - BASE_TIME)
@@ -342,7 +341,7 @@ class TestProducers:
 
 
 def test_a_crash_after_any_step_of_loading_ends_the_same(tmp_path: Path) -> None:
-    """Left-overs, a swap, a lost index, damage in the middle: a crash after each step, then loaded again."""
+    """Leftover files, a swap, a lost index and damage: after a crash at any step, the next load gives the same end."""
 
     def make(path: Path) -> Path:
         for base in (0, 100, 200, 300):
@@ -379,11 +378,11 @@ def loaded_or_refused(directory: Path, fs: Any, request: dict[str, Any]) -> Any:
 
 
 def crash_by_chance(tmp_path: Path, seed: int, crashes: int) -> None:
-    """A random partition is loaded at once, and with crashes at random steps on the way: the same log and files.
+    """Load a random partition, with and without crashes at random steps, and compare the logs and files.
 
-    Which producer snapshots there are depends on which segments had to be recovered when. What is in one does not,
-    but for the producers of batches below the log start, and where a stop that counts as orderly left no snapshot
-    (nor do the transaction indexes, but for the same).
+    Which segments were recovered decides which producer snapshots exist. The contents of snapshots and transaction
+    indexes are the same, with two exceptions: producers of batches below the log start, and a clean shutdown that left
+    no snapshot.
     """
     chance = random.Random(seed)
     whole = tmp_path / f"whole{seed}-0"

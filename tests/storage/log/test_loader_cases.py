@@ -1,6 +1,6 @@
-"""What Kafka's tests ask of loading a log, asked of ours: producers, transactions, indexes and damage over segments.
+"""Cases of Kafka's tests of loading a log: producers, transactions, indexes and damage over segments.
 
-The logs are written by hand (``log_maker``), loaded as after a kill unless it says otherwise, and read by a view.
+The logs are written by hand (``log_maker``), loaded as after a kill by default, and read by a view.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def one_record_each(directory: Path, bases: Sequence[int]) -> Path:
 
 
 class Watching(LocalFileSystem):
-    """Which segments are opened."""
+    """A file system that records which segments are opened."""
 
     __slots__ = ("opened",)
 
@@ -67,7 +67,7 @@ class TestSnapshots:
 
     @pytest.fixture
     def directory(self, tmp_path: Path) -> Path:
-        """Ten segments, each with a snapshot at its base, and one at the end."""
+        """Write ten segments, each with a snapshot at its base, and a snapshot at the end."""
         for base in self.BASES:
             write_segment(tmp_path / "t-0", base, [batch(base, [b"x"] * 10, producer_id=base)])
         load(tmp_path / "t-0")
@@ -101,7 +101,7 @@ class TestSnapshots:
         assert snapshots(directory) == [*self.BASES[1:], 100]
 
     def test_none_is_left_of_segments_that_damage_took(self, directory: Path) -> None:
-        """The log ends in its second segment, below its start: all is deleted, and it begins again there."""
+        """The damaged log ends below its start, so everything is deleted and the log begins again at its start."""
         log = file(directory, 10)
         log.write_bytes(b"corruptRecord")
         loaded = load(directory, log_start_offset=40)
@@ -143,7 +143,7 @@ class TestDeletedRecords:
 
 
 class TestTransactions:
-    """Four producers, mixed with other records, over many segments; 1 and 2 abort, 3 and 4 commit."""
+    """Four producers over many segments, mixed with other records. Producers 1 and 2 abort, 3 and 4 commit."""
 
     ABORTED = (AbortedTransaction(1, 0, 29, 8), AbortedTransaction(2, 8, 74, 36))
 
@@ -186,7 +186,7 @@ class TestTransactions:
 
     @pytest.mark.parametrize("snapshots_kept", [True, False])
     def test_that_of_the_last_segment_needs_the_state_before_it(self, directory: Path, snapshots_kept: bool) -> None:
-        """Producer 4's transaction began segments earlier; without a snapshot the log is read from its start."""
+        """Producer 4's transaction began segments earlier. Without a snapshot the log is read from its start."""
         last = max(int(path.stem) for path in directory.glob("*.log"))
         for suffix in ("index", "txnindex"):
             file(directory, last, suffix).unlink(missing_ok=True)
@@ -199,7 +199,7 @@ class TestTransactions:
         assert loaded.producers.state.transactions.first_undecided_offset() is None
 
     def test_a_coordinator_epoch_that_falls_is_taken_as_it_is(self, tmp_path: Path) -> None:
-        """KAFKA-9144: recovery takes the latest marker, whatever its epoch."""
+        """Recovery takes the latest marker, whatever its coordinator epoch (KAFKA-9144)."""
 
         def ended(offset: int, coordinator_epoch: int, timestamp: int) -> bytes:
             return batch(

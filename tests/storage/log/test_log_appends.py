@@ -1,4 +1,4 @@
-"""Appends to a log on disk, by a leader, a Raft leader and a follower: offsets, epochs, producers, indexes, errors."""
+"""Appends to a log on disk as a leader, a Raft leader and a follower: offsets, epochs, producers, indexes, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ THREE = [b"a", b"b", b"c"]
 
 
 def fetched(offset: int, values: list[bytes], *, magic: int = 2, codec: str = "none", epoch: int = 0) -> bytes:
-    """Records as a leader sends them to its followers, in any format and codec."""
+    """Make records as a leader sends them to its followers, in any format and codec."""
     if magic == 2:
         columns = columns_from_lists(values, default_timestamp_ms=NOW)
         return bytes(build_batch(columns, base_offset=offset, codec=codec, leader_epoch=epoch))
@@ -81,7 +81,7 @@ class TestOffsets:
     def test_a_set_fits_a_segment_of_its_size_and_none_that_is_smaller(
         self, home: LogHome, as_leader: bool, missing: int
     ) -> None:
-        """A set goes into one segment, so it cannot be divided."""
+        """A set is not divided, so it must fit into one segment."""
         made = plain(0, 4, timestamp=NOW)
         log = home.open(segment_bytes=len(made) - missing)
 
@@ -112,7 +112,7 @@ class TestOffsets:
         assert home.epochs() == [(4, 0)]
 
     def test_a_follower_keeps_the_leaders_gaps(self, home: LogHome) -> None:
-        """Every offset finds the first record at or behind it, over segments of one record and their gaps."""
+        """A read from any offset finds the first record at or after it, across segments of one record and gaps."""
         log = home.open(segment_bytes=RECORD_BYTES + 10)
         offsets = [*range(50), *range(50, 200, 7)]
         for offset in offsets:
@@ -167,7 +167,7 @@ class TestAsFollower:
     @pytest.mark.parametrize("magic", [0, 1, 2])
     @pytest.mark.parametrize(("log_start", "first"), [(0, 0), (0, 1), (7, 4)])
     def test_nothing_below_the_log_end(self, home: LogHome, log_start: int, first: int, magic: int, codec: str) -> None:
-        """In a log with two records, and in an empty one that begins at 7; also where only the last offset is known."""
+        """The append is refused in a log with two records and in an empty log that begins at 7, in each format."""
         log = home.open(log_start=log_start)
         if not log_start:
             home.add(log, 2)
@@ -180,7 +180,7 @@ class TestAsFollower:
         assert log.append_as_follower(fetched(end, THREE, magic=magic, codec=codec), 0).last_offset == end + 2
 
     def test_the_error_names_the_first_ten_offsets(self, home: LogHome) -> None:
-        """Of records, not of batches: the tenth is the second of its batch."""
+        """The error lists offsets of records, not of batches: the tenth is the second of its batch."""
         log = home.open()
         home.add(log, 30)
         twelve = b"".join(fetched(offset, THREE, codec="lz4") for offset in (0, 3, 6, 9))
@@ -219,7 +219,7 @@ class TestAsFollower:
         ],
     )
     def test_what_is_no_batch(self, home: LogHome, content: bytes, error: type[TidelogError] | None) -> None:
-        """A batch that does not fit into the fetch any more is no error, and no record; a broken one is an error."""
+        """An incomplete batch at the end of a fetch is ignored, and a broken batch raises an error."""
         log = home.open()
         if error is None:
             assert not log.append_as_follower(content, 2**31 - 1).offsets
@@ -285,7 +285,7 @@ class TestProducers:
 
 
 class TestVerification:
-    """Of transactions (KIP-890)."""
+    """Verification of transactions (KIP-890)."""
 
     def content(self, sequence: int) -> bytearray:
         return bytearray(
@@ -324,7 +324,7 @@ class TestVerification:
 
 class TestFailures:
     def test_an_aborted_transaction_that_cannot_be_indexed(self, home: LogHome) -> None:
-        """The marker is in the log, but the transaction goes on holding back, until recovery has indexed it."""
+        """The marker is in the log, but the transaction still holds the last stable offset until recovery indexes it."""
         log = home.open()
         home.produce(log, [b"x"] * 10, producer_id=1, sequence=0, attributes=TRANSACTIONAL)
         index = home.directory / f"{0:020d}.txnindex"
@@ -349,7 +349,7 @@ class TestFailures:
 
 class TestFlush:
     def test_of_an_empty_active_segment(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After a roll only what lies below is synced, unless a flush is forced to sync the new, empty files too."""
+        """A flush after a roll syncs only the older segments. A forced flush syncs the new, empty files too."""
         log = home.open()
         home.add(log)
         log.roll()
@@ -372,7 +372,7 @@ class TestFlush:
         assert home.files(".log") == home.files(".index") == [0, 1]
 
     def test_of_nothing(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing reaches the disk, nothing is counted, and the last flush is the one before."""
+        """Nothing is written or counted, and the time of the last flush does not change."""
         log = home.open()
         home.add(log)
         log.flush()

@@ -1,4 +1,4 @@
-"""What a log lets go of, at either end, with all that follows: files, epochs, snapshots, transactions, index sizes."""
+"""Deletion at either end of a log, and its effects: files, epochs, snapshots, transactions, index sizes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COMPACT, BOTH = frozenset({"compact"}), frozenset({"compact", "delete"})
 
 
 def catch_up(log: PartitionLog) -> None:
-    """Every record is on all replicas."""
+    """Move the high watermark to the log end."""
     log.update_high_watermark(log.end_offset)
 
 
 class TestRetention:
-    """Three segments of five records."""
+    """Retention of three segments of five records."""
 
     @pytest.mark.parametrize(
         ("config", "timestamp", "left"),
@@ -54,7 +54,7 @@ class TestRetention:
     def test_segments_below_the_log_start_go_from_a_compacted_log_too(
         self, home: LogHome, log_start: int, left: list[int]
     ) -> None:
-        """But never the active one."""
+        """The active segment is never deleted."""
         log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=10_000, cleanup_policy=COMPACT)
         home.add(log, 15, timestamp=OLD)
         catch_up(log)
@@ -67,7 +67,7 @@ class TestRetention:
         assert read(log, 15) == [15]
 
     def test_only_what_lies_below_the_high_watermark(self, home: LogHome) -> None:
-        """Everything is long past its time; at each step go just the segments that end at or below the watermark."""
+        """All records are too old. Each step deletes exactly the segments that end at or below the high watermark."""
         log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
         home.add(log, 100, timestamp=NOW - 1000)
         bases = log.base_offsets
@@ -117,7 +117,7 @@ class TestRetention:
         ],
     )
     def test_epochs_follow(self, home: LogHome, starts: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
-        """The one in which the log begins from now on begins there, those before it are gone."""
+        """The epoch of the new log start begins at the log start, and earlier epochs are removed."""
         log = home.open(segment_bytes=5 * RECORD_BYTES, retention_bytes=10 * RECORD_BYTES)
         for offset in range(15):
             home.add(log, epoch=max(epoch for epoch, start in starts if start <= offset))
@@ -129,7 +129,7 @@ class TestRetention:
 
 
 class TestDecisions:
-    """Nine segments of one record, and an empty active one."""
+    """Decisions on nine segments of one record and an empty active one."""
 
     @pytest.fixture
     def log(self, home: LogHome) -> PartitionLog:
@@ -274,7 +274,7 @@ class TestDeleteRecords:
 
 class TestTruncation:
     def test_epochs_follow(self, home: LogHome) -> None:
-        """Two segments of ten records; what is cut takes its epochs along, in memory and on disk."""
+        """A truncation removes the epochs of the removed records, in memory and on disk."""
         log = home.open(segment_bytes=10 * RECORD_BYTES)
         for offset in range(20):
             log.append_as_follower(plain_of(offset, 0 if offset < 10 else 1 if offset < 16 else 2), 2)
@@ -304,5 +304,5 @@ class TestTruncation:
 
 
 def plain_of(offset: int, epoch: int) -> bytes:
-    """One record, as a follower gets it."""
+    """Make one record as a follower receives it."""
     return batch(offset, [b"%020d" % offset], timestamp=NOW, epoch=epoch)

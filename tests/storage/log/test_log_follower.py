@@ -1,4 +1,4 @@
-"""What a follower takes from its leader: batches of any size and format, rubbish never; its high watermark."""
+"""A follower's appends: it takes batches of any size and format, and never garbage. Its high watermark."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_a_batch_larger_than_a_leader_would_take(home: LogHome) -> None:
     | st.binary(min_size=12, max_size=200).map(lambda rest: b"\0" * 8 + len(rest).to_bytes(4, "big") + rest)
     | st.builds(
         lambda at, bit: VALID[:at] + bytes([VALID[at] ^ 1 << bit]) + VALID[at + 1 :],
-        # Not the base offset or the epoch, which the CRC does not cover.
+        # The CRC does not cover the base offset and the epoch.
         st.sampled_from([at for at in range(8, len(VALID)) if not 12 <= at < 16]),
         st.integers(0, 7),
     )
 )
 def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
-    """Whatever comes: nothing of it gets into the log, and the log goes on."""
+    """No part of the garbage enters the log, and the log still accepts appends."""
     log = home.open()
     before = log.end_offset
     try:
@@ -51,7 +51,7 @@ def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
 
 
 def test_the_high_watermark_follows_the_leaders(home: LogHome) -> None:
-    """As far as the log goes; told the same again, nothing moves."""
+    """The high watermark stays within the log, and a repeated value changes nothing."""
     heard: list[int] = []
     log = home.open(on_high_watermark=heard.append)
     home.add(log, 100)

@@ -1,4 +1,4 @@
-"""The high watermark of a log on disk: how it moves, where it lies, and what is read up to it."""
+"""The high watermark of a log on disk: its moves, its position, and reads up to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(log: PartitionLog, start: int, *, min_one_message: bool = True) -> LogR
 
 
 def place(log: PartitionLog) -> LogOffsetMetadata:
-    """Of the high watermark, which has to be where a read of the log finds its offset."""
+    """Return the high watermark's position, which must be the start of a read from its offset."""
     watermark = log.offsets().high_watermark
     assert watermark.message_offset == log.high_watermark
     found = log.read(ReadLimits(start_offset=log.high_watermark, max_bytes=1 << 20, isolation=Isolation.LOG_END))
@@ -66,7 +66,7 @@ def test_it_moves(home: LogHome) -> None:
 
 
 def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> None:
-    """Whichever way the records take: as they are, in a new segment, opened, written anew, or not again."""
+    """The high watermark follows appends of every kind: unchanged, rolled, reopened, rebuilt and duplicate."""
     log = home.open(segment_bytes=250)
     for sequence in (0, 3, 6, 9, 3):
         produced = batch(0, THREE, timestamp=NOW, producer_id=7, sequence=sequence)
@@ -85,7 +85,7 @@ def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> 
 
 
 def test_after_a_roll_it_lies_in_the_new_segment(home: LogHome) -> None:
-    """Else a read from it on would look behind it in the old one, and find a batch that is not replicated."""
+    """A read from a position in the old segment would return a batch that is not replicated."""
     log = home.open()
     content = bytearray(batch(0, THREE, timestamp=NOW))
     log.append_as_leader(content, leader_epoch=0)
@@ -124,7 +124,7 @@ def test_reads_end_at_it(home: LogHome, rolls: bool) -> None:
 
 
 def test_it_is_found_wherever_it_lies(home: LogHome) -> None:
-    """Told as a mere offset, below, within and above the log: clamped, then looked up; never out of range."""
+    """An offset below, within or above the log is limited to the log, then looked up without an error."""
     log = home.open(segment_bytes=11 * RECORD_BYTES)
     home.add(log, 50)
     log.update_high_watermark(50)
@@ -139,7 +139,7 @@ def test_it_is_found_wherever_it_lies(home: LogHome) -> None:
 
 
 def test_it_is_found_in_a_gap(home: LogHome) -> None:
-    """Where compaction took records away: at the batch that follows, or the log end."""
+    """The position in a gap that compaction left is the next batch's, or the log end's."""
     log = home.open()
     for offset in (0, 10, 20):
         log.append_as_follower(plain(offset, 1, timestamp=NOW), 0)

@@ -1,4 +1,4 @@
-"""A log from its first opening to its deletion: topic id, settings, other names of its directory, flushes, ends."""
+"""A log from its creation to its deletion: topic id, settings, renames of its directory, flushes, closing."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class TestRename:
 
     @pytest.mark.parametrize("appends", [0, 1])
     def test_the_topic_id_goes_along(self, home: LogHome, appends: int) -> None:
-        """Written by then at the latest."""
+        """The rename writes the topic id, if no append wrote it before."""
         log = home.open()
         log.assign_topic_id(TOPIC)
         home.add(log, appends)
@@ -190,7 +190,7 @@ class TestRename:
         assert (log.directory, read(log, 0)) == (home.directory, [0, 1])
 
     def test_to_a_name_that_is_taken(self, home: LogHome) -> None:
-        """Nothing happened: the log goes on."""
+        """The rename changes nothing, and the log accepts appends."""
         log = home.open()
         home.add(log)
         taken = home.directory.with_name("elsewhere-0")
@@ -202,7 +202,7 @@ class TestRename:
         assert read(log, 0) == [0, 1]
 
     def test_a_flush_under_way_ends_first(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It syncs the directory, by a name that has to be there."""
+        """The flush syncs the directory by its old name, so the rename waits."""
         log = home.open()
         home.add(log, 3)
         new = home.directory.with_name("elsewhere-0")
@@ -302,7 +302,7 @@ class TestClose:
         assert closed == [0, 1, 2]
 
     def test_files_let_go_are_no_orderly_end(self, home: LogHome) -> None:
-        """A close after it is none either; the next loading has to recover."""
+        """A close after ``close_handlers`` is no clean shutdown either, so the next load has to recover."""
         log = home.open()
         home.add(log, 3)
         for _ in range(2):
@@ -434,7 +434,7 @@ class TestRoll:
         assert log.offsets().log_end == LogOffsetMetadata(2, 2, 0)
 
     def test_an_empty_segment_whose_index_has_no_room(self, home: LogHome) -> None:
-        """As an orderly end leaves it: it takes records again."""
+        """A clean shutdown leaves this segment, and it accepts records again."""
         log = home.open(index_interval_bytes=0)
         home.add(log, 2)
         log.roll()
@@ -457,7 +457,7 @@ class TestRoll:
 
     @pytest.mark.parametrize("before", [0, 1])
     def test_offsets_too_far_apart_for_one_segment(self, home: LogHome, before: int) -> None:
-        """Refused before anything is rolled, and the log goes on."""
+        """The append is refused before a roll, and the log accepts other appends."""
         log = home.open()
         home.add(log, before)
         with pytest.raises(RecordBatchTooLargeError):
@@ -477,7 +477,7 @@ class TestAppend:
         assert (log.end_offset, log.recovery_point, fetch(log, 0).data()) == (5, 0, content)
 
     def test_a_log_whose_files_are_gone(self, home: LogHome) -> None:
-        """It begins where its checkpoint says that it began."""
+        """The log begins at the log start of its checkpoint."""
         log: PartitionLog = home.open(log_start=500)
         assert (log.log_start_offset, log.high_watermark, log.end_offset, log.base_offsets) == (500, 500, 500, [500])
         assert lead(log, plain(0, 1)) == range(500, 501)

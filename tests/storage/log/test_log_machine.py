@@ -1,4 +1,4 @@
-"""Random operations on one log, step by step beside a model that is a list of batches."""
+"""Random operations on one log, compared at each step with a model that is a list of batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOUR = 3_600_000
 
 
 class LogMachine(RuleBasedStateMachine):
-    """A replicated log of small segments: the high watermark moves by rules of its own."""
+    """A replicated log of small segments. Separate rules move the high watermark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class LogMachine(RuleBasedStateMachine):
         self.clock = HeldClock(BASE_TIME + HOUR)
         self.model = LogModel()
         self.written: dict[int, ModelBatch] = {}
-        """By last offset, those that were deleted from the log's beginning among them: a snapshot remembers more."""
+        """Batches by last offset, including deleted ones at the log's beginning, because a snapshot remembers more."""
         self.epoch = 0
         self.value = 0
         self.log_or_none: PartitionLog | None = None
@@ -103,7 +103,7 @@ class LogMachine(RuleBasedStateMachine):
         return [b"%0*d" % (size, self.value + number) for number in range(count)]
 
     def note_appended(self, buffer: bytearray, **fields: Any) -> list[ModelBatch]:
-        """The model's batches of what was appended, as the engine left the buffer."""
+        """Return the model's batches of an append, as the engine left the buffer."""
         table = scan_batches(buffer)
         made = []
         for number in range(len(table)):
@@ -142,7 +142,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, count=st.integers(1, 3), transactional=st.booleans(), bump=st.booleans())
     def append_idempotent(self, producer: int, count: int, transactional: bool, bump: bool) -> None:
-        """The next batch of a producer; a bump of its epoch begins at sequence 0."""
+        """Append the next batch of a producer. An epoch bump begins at sequence 0."""
         opened = self.model.open_transaction(producer)
         transactional = transactional or opened is not None
         known = self.model.producers.get(producer)
@@ -173,7 +173,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.with_batches())
     @rule(data=st.data())
     def append_duplicate(self, data: st.DataObject) -> None:
-        """One of the last five batches again: answered with its offsets, nothing is written."""
+        """Send one of the last five batches again: the result has its offsets, and nothing is written."""
         producer = data.draw(st.sampled_from(self.with_batches()), label="producer")
         known = self.model.producers[producer]
         first = data.draw(st.sampled_from(known.batches), label="batch")
@@ -185,7 +185,7 @@ class LogMachine(RuleBasedStateMachine):
         assert (result.first_offset, result.last_offset) == (first.first, first.last)
 
     def with_batches(self) -> list[int]:
-        """Producers that the log knows a batch of."""
+        """Return the producers of which the log knows a batch."""
         return [producer for producer, known in self.model.producers.items() if known.batches]
 
     def in_transaction(self) -> list[int]:
@@ -238,7 +238,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(gap=st.integers(0, 3), counts=st.lists(st.integers(1, 3), min_size=1, max_size=3), cut=st.booleans())
     def append_as_follower(self, gap: int, counts: list[int], cut: bool) -> None:
-        """With the leader's offsets; a gap is what compaction left, a cut batch what the fetch's size left."""
+        """Append with the leader's offsets. A gap stems from compaction, an incomplete batch from the fetch size."""
         offset, buffer = self.model.log_end + gap, bytearray()
         for count in counts:
             buffer += batch(offset, self.values(count, 10), timestamp=self.clock.now, epoch=self.epoch)
@@ -259,7 +259,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def a_later_epoch_is_cut(self) -> None:
-        """Batches of an epoch that the follower does not know yet are left out."""
+        """Send a batch of an epoch above the follower's epoch: it is left out."""
         buffer = batch(self.model.log_end, [b"later"], epoch=self.epoch + 1)
         result = self.log.append_as_follower(buffer, self.epoch)
         assert not len(result.offsets)
@@ -308,7 +308,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """At the end of a batch, as a follower does, or below all of them."""
+        """Truncate at the end of a batch, as a follower does, or below all batches."""
         base = self.log.base_offsets[0]
         ends = [base, *(made.last + 1 for made in self.model.batches), self.model.log_end + 1]
         offset = data.draw(st.sampled_from(ends) | st.integers(0, base), label="truncate to")
@@ -323,7 +323,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(ahead=st.integers(0, 50), chance=st.integers(0, 9))
     def begin_anew(self, ahead: int, chance: int) -> None:
-        """A follower too far behind; seldom, for it ends every story."""
+        """Restart the log as a follower that is too far behind. The chance is low, because it ends each scenario."""
         if chance != 9:
             return
         offset = self.model.log_end + ahead
@@ -372,7 +372,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def kill_and_reopen(self) -> None:
-        """The process is gone, what it wrote is still there."""
+        """Kill the process, keep its files, and open the log again."""
         self.recovery_point = self.log.recovery_point
         for segment in self.log._state.segments:
             segment.close_handlers()
@@ -382,7 +382,7 @@ class LogMachine(RuleBasedStateMachine):
         self.after_reload()
 
     def after_reload(self) -> None:
-        """Only the last batch of each producer is in a snapshot; take over what the log knows once it is checked."""
+        """Check the producers that the log knows, then copy them into the model: a snapshot has each last batch only."""
         model, state = self.model, self.log.producers
         model.reloaded = True
         note(f"producers {state}")
@@ -406,7 +406,7 @@ class LogMachine(RuleBasedStateMachine):
         model.transactions = [one for one in model.transactions if self.is_remembered(one)]
 
     def is_remembered(self, transaction: ModelTransaction) -> bool:
-        """A transaction whose first records were deleted begins where the log still has some of it, if anywhere."""
+        """Move the start of a transaction whose first records were deleted, and return True if the log remembers it."""
         if transaction.marker is None and transaction.first < self.model.log_start:
             entry = self.log.producers.get(transaction.producer_id)
             if entry is None or entry.transaction_first_offset is None:
@@ -414,7 +414,7 @@ class LogMachine(RuleBasedStateMachine):
             transaction.first = entry.transaction_first_offset
         return transaction.marker is not None or transaction.producer_id in self.log.producers
 
-    # --- what always holds ---
+    # --- invariants ---
 
     @invariant()
     def offsets_are_the_models(self) -> None:
@@ -470,7 +470,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.batches)
     @rule(data=st.data())
     def look_up_a_timestamp(self, data: st.DataObject) -> None:
-        """The first record at or after it, among the batches wholly below the high watermark."""
+        """Find the first record at or after the timestamp, in batches that begin below the high watermark."""
         target = data.draw(st.sampled_from([made.max_timestamp for made in self.model.batches]), label="timestamp")
         readable = [made for made in self.model.batches if made.first < self.model.high_watermark]
         holding = next((made for made in readable if made.max_timestamp >= target), None)

@@ -1,4 +1,4 @@
-"""What a log counts and tells of itself."""
+"""A log's counters and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The offsets of a log: what moves one of them pulls the others; and where offsets lie, compared."""
+"""The offsets of a log: moving one offset pulls the others along. Positions can be compared."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestOthersFollow:
     )
 )
 def test_they_stay_in_order(steps: list[tuple[str, int]]) -> None:
-    """Whatever is asked for, within what callers may: a start up to the high watermark, an end above the start."""
+    """The offsets stay sorted after any allowed calls: a log start up to the high watermark, a log end above it."""
     log = offsets()
     for step, offset in steps:
         match step:

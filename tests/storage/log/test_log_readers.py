@@ -1,4 +1,4 @@
-"""Readers take no lock: what they get while another thread changes the log, at moments that matter and at random."""
+"""Readers take no lock: their results while another thread changes the log, at critical moments and at random."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ISOLATIONS = list(Isolation)
 
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[int]:
-    """Base offsets of the batches; each batch here is one record."""
+    """Return the base offsets of the batches. Each batch here is one record."""
     data = log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, isolation=isolation)).data()
     return scan_batches(data).base_offset.tolist()
 
 
 @pytest.fixture
 def log(home: LogHome) -> PartitionLog:
-    """Thirty records in segments of five, the high watermark at 12."""
+    """Fill segments of five with thirty records, and set the high watermark to 12."""
     log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
     home.add(log, 30)
     log.update_high_watermark(12)
@@ -43,7 +43,7 @@ def log(home: LogHome) -> PartitionLog:
 
 class TestOffsetsAtOneMoment:
     def meanwhile(self, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
-        """``change`` is done once, between two looks at the offsets."""
+        """Run ``change`` once, between the reader's two looks at the offsets."""
         last_stable, changes = LogState.last_stable, [change]
 
         def slow(state: LogState) -> LogOffsetMetadata:
@@ -57,7 +57,7 @@ class TestOffsetsAtOneMoment:
     def test_a_high_watermark_that_moves_has_its_place(
         self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Without one a read would not know where to end, and give records above it."""
+        """A read without the position would not know where to end, and would pass the high watermark."""
         assert read(log, 10) == [10, 11]
         self.meanwhile(monkeypatch, lambda: log.update_high_watermark(13))
         assert read(log, 10) == [10, 11, 12]
@@ -79,7 +79,7 @@ class TestOffsetsAtOneMoment:
 
 
 class WatchedLock:
-    """A log's lock; ``wanted`` hears of each thread that is about to wait for it."""
+    """A log's lock that calls ``wanted`` from each thread that is about to wait for it."""
 
     def __init__(self, lock: Any, wanted: Callable[[], None]) -> None:
         self._lock = lock
@@ -98,10 +98,10 @@ class WatchedLock:
 
 
 class Readers:
-    """Three questions, each asked in a thread of its own."""
+    """Three readers, each in its own thread."""
 
     def __init__(self, log: PartitionLog) -> None:
-        log.offsets()  # the high watermark's place is looked up: there is no need of the lock
+        log.offsets()  # resolves the high watermark's position, so the readers do not need the lock
         log._gate.lock = WatchedLock(log._gate.lock, self._stopped)  # type: ignore[assignment]
         self._answers: list[object] = []
         self._stops: dict[threading.Thread, threading.Event] = {}
@@ -115,7 +115,7 @@ class Readers:
         ]
 
     def begin(self) -> None:
-        """Return when each is done, or about to wait for the log's lock."""
+        """Start the readers. Return when each is done, or about to wait for the log's lock."""
         self._stops = {thread: threading.Event() for thread in self._threads}
         for thread in self._threads:
             thread.start()
@@ -123,7 +123,7 @@ class Readers:
             assert stop.wait(60)
 
     def answers(self) -> list[object]:
-        """Errors among them."""
+        """Return the results, including errors."""
         for thread in self._threads:
             thread.join()
         return self._answers
@@ -143,7 +143,7 @@ class Readers:
 
 def test_no_reader_takes_a_lock(log: PartitionLog) -> None:
     """Readers never wait for an append or a flush, which hold the locks while they wait for the disk."""
-    log.offsets()  # takes the lock once, to find where the high watermark lies
+    log.offsets()  # takes the lock once, to resolve the high watermark's position
     taken: list[str] = []
     log._gate.lock = WatchedLock(log._gate.lock, lambda: taken.append("lock"))  # type: ignore[assignment]
     log._gate.files = WatchedLock(log._gate.files, lambda: taken.append("files"))  # type: ignore[assignment]
@@ -161,13 +161,13 @@ def test_no_reader_takes_a_lock(log: PartitionLog) -> None:
 
 
 class TestFilesThatMove:
-    """Readers come between the change of the files' names and the change of what the log knows."""
+    """Readers run after the files' names have changed, but before the log's state has."""
 
     @pytest.mark.parametrize(("is_open", "read_answer"), [(True, [10, 11, 12, 13, 14]), (False, [])])
     def test_when_the_log_begins_anew(
         self, log: PartitionLog, monkeypatch: pytest.MonkeyPatch, is_open: bool, read_answer: list[int]
     ) -> None:
-        """A file that is open is read on, as it was; what has to be opened is looked for again."""
+        """An open file is read to its end. A file that has to be opened is looked up again."""
         rename, readers = LocalFileSystem.rename, Readers(log)
         if not is_open:
             for segment in log.segments:
@@ -204,7 +204,7 @@ class TestFilesThatMove:
     def test_a_file_that_is_opened_while_the_directory_is_renamed(
         self, home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
-        """It is known by its new name from then on."""
+        """The segment uses the new name afterwards."""
         settings = {"segment_bytes": 5 * RECORD_BYTES, "index_interval_bytes": 1}
         log = home.open(**settings)
         home.add(log, 30)
@@ -226,7 +226,7 @@ class TestFilesThatMove:
 
 
 def test_the_largest_timestamp_beside_a_truncation(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The indexes of a segment that is being cut may end below what is left of it."""
+    """The indexes of a segment under truncation may end below its remaining records."""
     found: list[TimestampOffset] = []
     before, cut = log.segments[5].max_timestamp, LogSegment._largest_timestamp
 
@@ -241,7 +241,7 @@ def test_the_largest_timestamp_beside_a_truncation(log: PartitionLog, monkeypatc
 
 
 def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:
-    """Not the first one that is left in its place."""
+    """The read fails, and does not fall back to the first remaining segment."""
     before = log.offsets()
     log.maybe_increment_log_start_offset(10)
     log.delete_old_segments()
@@ -252,7 +252,7 @@ def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:
 
 @pytest.mark.parametrize("change", ["retention", "truncation", "begin anew"])
 def test_beside_a_thread_that_changes_the_log(home: LogHome, change: str) -> None:
-    """Every read gives whole batches from its offset on, below the high watermark, or says that it is out of range."""
+    """Every read returns complete consecutive batches below the high watermark, or fails as out of range."""
     log = home.open(segment_bytes=5 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
     home.add(log, 30)
     failures: list[object] = []

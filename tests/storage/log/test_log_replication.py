@@ -1,4 +1,4 @@
-"""A leader's log and a follower's that parted: where the leader says so, where the follower cuts, and then the same."""
+"""Two diverged logs: the leader reports the divergence, and the follower truncates until both agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 
 @contextmanager
 def opened(leader: list[int], follower: list[int]) -> Iterator[tuple[PartitionLog, PartitionLog]]:
-    """Two logs of one record an offset, in these epochs; records of an epoch are the same in both."""
+    """Open two logs with one record per offset, in these epochs. Records of the same epoch and offset are equal."""
     with tempfile.TemporaryDirectory() as parent:
         homes = [LogHome(Path(parent) / name) for name in ("leader-0", "follower-0")]
         logs = [home.open(segment_bytes=400) for home in homes]
@@ -45,7 +45,7 @@ def content(log: PartitionLog) -> bytes:
 
 
 def reconcile(leader: PartitionLog, follower: PartitionLog) -> None:
-    """Ask and cut until the follower's log is part of the leader's; every answer brings them nearer."""
+    """Ask the leader and truncate until the follower's log is part of the leader's. Each round removes records."""
     while (last := follower.epochs.latest) is not None:
         answer = leader.epochs.diverging(last, follower.end_offset)
         if answer is None:
@@ -57,7 +57,7 @@ def reconcile(leader: PartitionLog, follower: PartitionLog) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    """What both have, ascending, then epochs of which each belongs to one of them alone."""
+    """Draw a common ascending part, then epochs that each belong to one side alone."""
     common = sorted(draw(st.lists(st.integers(0, 4), min_size=1, max_size=12), label="common"))
     sides: tuple[list[int], list[int]] = ([], [])
     first = common[-1]
@@ -105,7 +105,7 @@ def test_two_replicas_become_the_same(history: tuple[list[int], list[int]]) -> N
     ],
 )
 def test_what_a_leader_answers(last_fetched_epoch: int, fetch_offset: int, answer: EpochEndOffset | str | None) -> None:
-    """Epochs 0 from 0, 2 from 3, 5 from 5 to 12; the log starts at 2."""
+    """The leader has epochs 0 from 0, 2 from 3 and 5 from 5 to 12. Its log starts at 2."""
     with opened([0] * 3 + [2] * 2 + [5] * 7, []) as (leader, _):
         leader.update_high_watermark(12)
         leader.maybe_increment_log_start_offset(2)

@@ -1,4 +1,4 @@
-"""Where a log starts as time goes by: retention again and again, deleted records, and what never moves by them."""
+"""A log's start over time: repeated retention, deleted records, and the offsets that they never move."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_below_a_high_watermark_that_is_not_the_end(home: LogHome) -> None:
 
 
 def test_one_pass_goes_as_far_as_it_can(home: LogHome) -> None:
-    """The first segment is too young for the rule of time, but its records are deleted: what it held back goes too."""
+    """The first segment is too young for time retention and protects the second. Once it is deleted, both go."""
     log = home.open(retention_ms=900, file_delete_delay_ms=0)
     for timestamp in (NOW + 100, NOW, NOW + 100):
         home.add(log, timestamp=timestamp)
@@ -52,7 +52,7 @@ def test_one_pass_goes_as_far_as_it_can(home: LogHome) -> None:
 
 @pytest.mark.parametrize("rolls", [False, True])
 def test_snapshots_go_with_their_segments(home: LogHome, rolls: bool) -> None:
-    """The one where the log goes on stays."""
+    """The snapshot at the log end stays."""
     log = home.open(retention_bytes=0, retention_ms=MINUTE, file_delete_delay_ms=0)
     for sequence in range(3):
         home.produce(log, [b"x"], producer_id=1, sequence=sequence)
@@ -83,7 +83,7 @@ def test_snapshots_go_with_deleted_records(home: LogHome) -> None:
 
 
 def test_deleted_records_take_segments_one_by_one(home: LogHome) -> None:
-    """Not the active one, which stays though it has no record any more that counts."""
+    """The active segment stays, even if all its records are deleted."""
     log = home.open(segment_bytes=5 * RECORD_BYTES)
     home.add(log, 15)
     log.update_high_watermark(15)

@@ -1,4 +1,4 @@
-"""Producers and transactions in a replicated log: sequences, verification, expiry, and what holds readers back."""
+"""Producers and transactions in a replicated log: sequences, verification, expiry, and the last stable offset."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TestVerification:
     @pytest.mark.parametrize("bumps_epoch", [False, True])
     @pytest.mark.parametrize("origin", ORIGINS)
     def test_over_two_transactions(self, home: LogHome, origin: AppendOrigin, bumps_epoch: bool) -> None:
-        """Of version 1 and 2. A batch without a transaction leaves the guard as it is, one within it uses it up."""
+        """Transactions of version 1 and 2: a batch outside a transaction keeps the guard, and one inside uses it up."""
         log = home.open(verifies_transactions=True)
         is_client = origin is AppendOrigin.CLIENT
         first = 3 if is_client and not bumps_epoch else 0
@@ -171,7 +171,7 @@ class TestReplicatedTransactions:
         assert known == {1: (3, 0), 2: (3, 1), 3: (3, 2), 4: (3, 3)}
 
     def test_a_follower_takes_what_a_leader_would_not(self, home: LogHome) -> None:
-        """The same sequence twice, and one left out: the leader has taken them."""
+        """A duplicate sequence and a gap are accepted, because the leader has accepted them."""
         log = home.open()
         steps = [(1, 0), (2, 0), (1, 1), (2, 1), (1, 1), (2, 7)]
         parts = [batch(at, [b"x"], producer_id=who, sequence=sequence) for at, (who, sequence) in enumerate(steps)]
@@ -183,7 +183,7 @@ class TestReplicatedTransactions:
 class TestReadersBesideWriters:
     @pytest.mark.parametrize("is_sole_replica", [False, True])
     def test_no_read_sees_an_open_transaction(self, home: LogHome, is_sole_replica: bool) -> None:
-        """However the high watermark moves. Data has even offsets, markers odd ones: what is stable ends even."""
+        """The last stable offset stays even as the high watermark moves: data has even offsets, markers odd ones."""
         log = home.open(is_sole_replica=is_sole_replica)
         done = threading.Event()
         failures: list[object] = []
@@ -222,7 +222,7 @@ class TestReadersBesideWriters:
     def test_what_holds_readers_back_is_known_before_the_high_watermark_moves(
         self, home: LogHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of a log without other replicas it moves with each append."""
+        """The high watermark of a log without other replicas moves with each append."""
         log = home.open(is_sole_replica=True)
         seen: list[int] = []
         update = LogOffsets.update_high_watermark
@@ -242,7 +242,7 @@ class TestReadersBesideWriters:
         assert set(seen) <= {3, 9, 12}
 
     def test_a_transaction_that_begins_between_two_looks(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It begins, and the high watermark passes it, while a reader asks what is stable."""
+        """A transaction begins, and the high watermark passes it, while a reader computes the last stable offset."""
         log = home.open()
         lead(log, plain(0, 3))
         log.update_high_watermark(3)

@@ -1,4 +1,4 @@
-"""A log cut at an offset, or emptied and begun anew: what is left of records, files, offsets, epochs, producers."""
+"""A log truncated at an offset, or emptied and restarted: the remaining records, files, offsets, epochs, producers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestRecords:
         assert read(log, 6) == [6, 7]
 
     def test_a_batch_that_holds_the_offset_goes_whole(self, home: LogHome) -> None:
-        """The log then ends where it was told to, with a gap in front."""
+        """The log then ends at the requested offset, with a gap before it."""
         log = home.open()
         lead(log, plain(0, 5))
         lead(log, plain(0, 5))
@@ -87,9 +87,9 @@ class TestRecords:
             again.close()
 
     def test_the_indexes_have_room_again(self, home: LogHome) -> None:
-        """The last segment was trimmed when it was rolled; once more active, it takes entries again.
+        """A truncation restores the trimmed index of the last segment to its full size.
 
-        One for the record behind the cut, one for the last: in between they are counted anew.
+        The truncation leaves one entry, and the next append adds one: the interval is counted from zero again.
         """
         settings = {"segment_bytes": 4 * len(ONE), "segment_index_bytes": 120, "index_interval_bytes": 0}
         log = home.open(**settings)
@@ -114,7 +114,7 @@ class TestRecords:
 
 class TestBeginningAnew:
     def test_every_segment_goes(self, home: LogHome) -> None:
-        """One of them begins where the log begins anew."""
+        """All old segments are deleted, although the log restarts at the base of one of them."""
         log = home.open(segment_bytes=2 * len(ONE))
         lead_singly(log, 13)
         log.truncate_fully_and_start_at(10)
@@ -139,7 +139,7 @@ class TestBeginningAnew:
         assert (log.size, log.end_offset, log.log_start_offset, log.base_offsets) == (0, 0, 0, [0])
 
     def test_ahead_of_the_log(self, home: LogHome) -> None:
-        """As a follower does whose leader has nothing any more of what it has."""
+        """A follower does this if its leader has no record that the follower has."""
         log = home.open()
         lead_singly(log, 3)
         log.flush()
@@ -191,7 +191,7 @@ class TestOffsets:
         assert synced == [3]
 
     def test_the_log_start_comes_down_with_the_log_end(self, home: LogHome) -> None:
-        """It lay within the first segment, the cut does so further down."""
+        """The log start lay within the first segment, and the truncation point lies below it."""
         log = home.open()
         lead_singly(log, 10)
         log.update_high_watermark(10)
@@ -235,7 +235,7 @@ Cut = Callable[[PartitionLog], object]
 class TestProducers:
     @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(0), lambda log: log.truncate_fully_and_start_at(0)])
     def test_below_an_open_transaction(self, home: LogHome, cut: Cut) -> None:
-        """It was read back from a snapshot, so where it lies in the segment is not known."""
+        """The transaction comes from a snapshot, so its position in the segment is unknown."""
         log = home.open()
         lead(log, plain(0, 3))
         lead(log, data(0, 2, producer_id=17))

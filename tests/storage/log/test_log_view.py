@@ -1,4 +1,4 @@
-"""What a view believes of a directory after a clean stop and after a kill, on directories made by hand."""
+"""A view's reading of directories made by hand, after a clean shutdown and after a kill."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOG_START = "log-start-offset-checkpoint"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A log directory; ``t-0`` has three segments of ten batches of ten records: 0, 100, 200 up to 300."""
+    """Write ``t-0`` into a log directory: three segments of ten batches of ten records, 0, 100, 200 up to 300."""
     for base in (0, 100, 200):
         write_segment(tmp_path / "t-0", base, [plain(base + 10 * number) for number in range(10)])
     return tmp_path
@@ -103,7 +103,7 @@ class TestWhereALogEnds:
 
     @pytest.mark.parametrize("at", [20, 40, 100])
     def test_a_bad_crc_past_the_recovery_point_ends_the_log(self, root: Path, at: int) -> None:
-        """Recovery would cut there and delete the segments behind."""
+        """Recovery would truncate there and delete the later segments."""
         batch = log_file(root, 100).stat().st_size // 10
         damage(log_file(root, 100), 3 * batch + at, b"\xa5")
         view = view_of(root)
@@ -129,7 +129,7 @@ class TestWhereALogEnds:
         assert offsets(view, skip=True) == [*range(130), *range(140, 300)]
 
     def test_a_segment_that_lost_its_index_is_cut_without_ending_the_log(self, root: Path) -> None:
-        """As Kafka does: it recovers that one while it lists the files."""
+        """Kafka does the same: it recovers that segment while it lists the files."""
         batch = log_file(root, 100).stat().st_size // 10
         damage(log_file(root, 100), 3 * batch + 100, b"\xa5")
         log_file(root, 100, "index").unlink()
@@ -180,7 +180,9 @@ class TestLeftovers:
         assert offsets(view_of(root)) == list(range(300))
 
     def test_a_finished_swap_replaces_what_it_covers(self, root: Path) -> None:
-        """The cleaner kept one batch of each of the first two segments and was killed before the old ones went."""
+        """The cleaner kept one batch of each of the first two segments, and a kill came before the old ones were
+        deleted.
+        """
         write_segment(root / "t-0", 0, [plain(50), plain(190)], suffix=".swap")
         assert offsets(view_of(root)) == [*range(50, 60), *range(190, 300)]
 
@@ -195,7 +197,9 @@ class TestLeftovers:
 
 
 class TestDamage:
-    """In a clean directory, where recovery does not look: an error, or exactly what can be proven good."""
+    """Damage in a clean directory, where recovery does not look: an error, or exactly the records that are provably
+    good.
+    """
 
     @pytest.fixture
     def batch(self, root: Path) -> int:
@@ -205,7 +209,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("at", "content"),
         [
-            (0, b"\x00\x00\x00\x00\x00\x00\x00\x05"),  # base offset below the batch before
+            (0, b"\x00\x00\x00\x00\x00\x00\x00\x05"),  # base offset below the previous batch's
             (0, b"\x00\x00\x00\x00\x00\x00\x01\x90"),  # base offset in a later segment
             (0, b"\xff"),  # negative
             (8, b"\x00\x00\x00\x00"),  # length 0
@@ -245,7 +249,7 @@ class TestDamage:
 
 @pytest.fixture
 def holder(root: Path) -> Iterator[Path]:
-    """The directory while another process holds its lock."""
+    """Hold the directory's lock in another process."""
     script = (
         "import fcntl, sys\n"
         "file = open(sys.argv[1], 'w')\n"
@@ -306,7 +310,7 @@ class TestUntil:
 
 
 class TestCommitted:
-    """Producer 7: 0-2 aborted, 10-12 committed; producer 8: 5-6 aborted in between; producer 7 again open at 20."""
+    """Producer 7 aborts 0-2, commits 10-12 and is open at 20; producer 8 aborts 5-6 in between."""
 
     @pytest.fixture
     def txn(self, tmp_path: Path) -> Path:

@@ -1,6 +1,6 @@
-"""A segment with offsets that no index can hold is split by whoever loads it, read as it is by whoever only reads.
+"""A loader splits a segment with offsets that no index can hold, and a reader reads the segment as it is.
 
-The crashes: loading is stopped at every change it makes of the disk, then done again, with the same end each time.
+In the crash tests, loading stops at each change of the disk and is then repeated, with the same result each time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tidelog.storage.segment.file_names import FileState, SegmentFileName
 
 
 def wanted(path: Path) -> dict[str, bytes]:
-    """What the directory of ``three_pieces`` becomes, snapshots and epochs left out."""
+    """Write the files that the directory of ``three_pieces`` becomes, without snapshots and epochs."""
     write_segment(path, 0, [plain(10 * number) for number in range(10)])
     for base, batches in PIECES.items():
         write_segment(path, base, batches)
@@ -52,7 +52,7 @@ def wanted(path: Path) -> dict[str, bytes]:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """The segments' files."""
+    """Return the segments' files."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if ".log" in path.name or "index" in path.name}
 
 
@@ -78,7 +78,7 @@ def test_a_segment_is_split_where_its_offsets_overflow(tmp_path: Path) -> None:
     assert f"split into those at {', '.join(map(str, PIECES))}" in loaded.warnings[0]
     assert records(directory) == before
     assert len(before) == 100 + 12 + 30 + 3 + 20
-    for base in PIECES:  # retention asks for the age of a log without timestamps
+    for base in PIECES:  # retention needs the age of a log without timestamps
         assert (directory / f"{base:020d}.log").stat().st_mtime_ns // 1_000_000 == mtime
     assert load(directory).splits == ()
     with pytest.raises(StorageError, match="nothing to split"):
@@ -120,7 +120,7 @@ def test_a_reader_needs_no_split(tmp_path: Path) -> None:
 
 
 def stops(make_directory: Callable[[Path], Path], tmp_path: Path, **request: Any) -> int:
-    """Stop loading at each of its changes of the disk, and load again; how many there are."""
+    """Stop loading at each change of the disk, load again, and return the number of changes."""
     whole = make_directory(tmp_path / "whole-0")
     expected = records(whole)
     uncut = PowerCut(10_000)
@@ -153,7 +153,7 @@ def test_a_crash_at_any_step_of_loading_with_a_split(
 
 
 class Until(PowerCut):
-    """The power goes before the ``count``-th renaming from one state to another."""
+    """A power cut before the ``count``-th rename from one state to another."""
 
     __slots__ = ("count", "source", "target")
 
@@ -197,7 +197,7 @@ def test_a_crash_in_each_phase_of_a_split(tmp_path: Path, power: Until, states: 
 
 
 def test_a_crash_at_any_step_of_a_swap_by_a_cleaner(tmp_path: Path) -> None:
-    """Segments with indexes, two made of three: the old ones until all are ``.swap``, the new ones from then on."""
+    """Two segments replace three: the old ones are read until all new ones are ``.swap``, then the new ones."""
     old = {0: [plain(0), plain(10)], 100: [plain(100)], 200: [plain(200), plain(210)], 300: [plain(300)]}
     new = {0: [plain(10), plain(100)], 200: [plain(210)]}
 
@@ -231,7 +231,7 @@ def test_a_crash_at_any_step_of_a_swap_by_a_cleaner(tmp_path: Path) -> None:
 
 
 def test_the_aborted_transactions_stay_known(tmp_path: Path) -> None:
-    """The index of transactions is built again for each piece, though all had been flushed (Kafka's split loses it)."""
+    """The transaction index of each piece is rebuilt, although all was flushed. Kafka's split loses it."""
     far = OVERFLOWED + REACH + 5
     directory = with_transactions(tmp_path / "t-0")
     (directory / f"{OVERFLOWED:020d}.index").unlink()
@@ -264,7 +264,7 @@ def test_a_compressed_batch_of_an_old_format_names_its_piece_by_its_first_record
 
 
 def test_damage_in_a_piece_ends_the_log(tmp_path: Path) -> None:
-    """What is wrong in the segment is cut from its pieces, as from any other."""
+    """Damage in the overflowed segment truncates its pieces, as it does in any segment."""
     directory = tmp_path / "t-0"
     bad = bytearray(MIDDLE[1])
     bad[80] ^= 1
@@ -307,7 +307,7 @@ def test_what_no_compaction_leaves_is_refused(
 
 
 def test_a_full_disk_leaves_the_segment_as_it_was(tmp_path: Path) -> None:
-    """The copies begun are removed again."""
+    """The unfinished copies are removed."""
     directory = three_pieces(tmp_path / "t-0")
     before = contents(directory)
 

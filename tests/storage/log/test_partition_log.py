@@ -1,4 +1,4 @@
-"""A partition log as its owner has it: appends, rolls, isolation levels, flushes, failures, loading again."""
+"""A partition log as its owner uses it: appends, rolls, isolation levels, flushes, failures, loading again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def add(log: PartitionLog, content: bytes) -> range:
 
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END, **limits: Any) -> list[int]:
-    """Base offsets of the batches that one read gives."""
+    """Return the base offsets of the batches that one read returns."""
     found = log.read(
         ReadLimits(start_offset=start, isolation=isolation, **({"max_bytes": 1 << 20} | limits))  # type: ignore[arg-type]
     )
@@ -209,7 +209,7 @@ class TestAppend:
         assert add(again, plain(0, 4)) == range(8, 12)
 
     def test_a_roll_that_failed_half_way_is_not_flushed(self, open_log: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing is there of the new segment, the old one's time index is not trimmed: it has to be recovered."""
+        """No new segment exists, and the old time index is not trimmed, so the segment has to be recovered."""
         log = open_log()
         add(log, plain(0, 4))
 
@@ -244,14 +244,14 @@ class TestRoll:
         assert log.base_offsets == [0, 30, 60]
 
     def test_by_time(self, open_log: Open) -> None:
-        """Counted in the records' own time, from the first batch of the segment."""
+        """The time is counted in record timestamps, from the first batch of the segment."""
         log = open_log(segment_ms=1000)
         for timestamp in (0, 500, 1000, 1001, 1500, 2002):
             add(log, batch(0, [b"x"], timestamp=BASE_TIME + timestamp))
         assert log.base_offsets == [0, 3, 5]
 
     def test_jitter_leaves_time_for_a_segment(self, open_log: Open) -> None:
-        """It is drawn below ``segment.ms``, however large ``segment.jitter.ms`` is."""
+        """The jitter is drawn below ``segment.ms``, however large ``segment.jitter.ms`` is."""
         log = open_log(segment_ms=1000, segment_jitter_ms=7 * 24 * 3_600_000)
         for _ in range(50):
             add(log, batch(0, [b"x"], timestamp=BASE_TIME))
@@ -272,7 +272,7 @@ class TestRoll:
         ({"compact", "delete"}, [0, 2, 3]),
     ])  # fmt: skip
     def test_by_the_lag_of_a_compacted_log(self, open_log: Open, policy: set[str], base_offsets: list[int]) -> None:
-        """KIP-354: what is to be compacted after a second must not stay in the active segment for longer."""
+        """The active segment of a compacted log rolls within ``max.compaction.lag.ms`` (KIP-354)."""
         log = open_log(segment_ms=60_000, max_compaction_lag_ms=1000, cleanup_policy=frozenset(policy))
         for timestamp in (0, 1000, 1001, 61_002):
             add(log, batch(0, [b"x"], timestamp=BASE_TIME + timestamp))
@@ -327,7 +327,7 @@ class TestRead:
 
     @pytest.mark.parametrize("log_start", [20, 25], ids=["at a segment's base", "inside a segment"])
     def test_out_of_range(self, open_log: Open, log_start: int) -> None:
-        """Also below a log start whose segment still has the records before it."""
+        """An offset below the log start is out of range, even if its segment still exists."""
         log = open_log(log_start=20)
         add(log, plain(0))
         log.maybe_increment_log_start_offset(log_start)
@@ -346,7 +346,7 @@ class TestRead:
             read(open_log(), 0, max_bytes=-1)
 
     def test_committed_only(self, open_log: Open, tmp_path: Path) -> None:
-        """Two producers: one aborts and commits, the other stays open and holds the last stable offset back."""
+        """The first producer aborts and commits, and the second stays open, so the last stable offset stops there."""
         log = open_log()
         add(log, data(0, 3, producer_id=7))
         assert log.offsets().last_stable.message_offset == 0
@@ -432,14 +432,14 @@ class TestFlushAndClose:
     def test_after_so_many_messages(
         self, open_log: Open, flush_messages: int, recovery_points: tuple[int, ...]
     ) -> None:
-        """The append that reaches the number flushes, be it exactly or past it. Each append has 10 messages."""
+        """The append that reaches or exceeds the number flushes. Each append has 10 messages."""
         log = open_log(flush_messages=flush_messages)
         for expected in recovery_points:
             add(log, plain(0))
             assert log.recovery_point == expected
 
     def test_where_nothing_was_appended_nothing_is_flushed(self, open_log: Open, clock: HeldClock) -> None:
-        """Neither is it counted, nor does it move the time of the last flush, by which the flusher goes."""
+        """The flush is not counted, and does not change the time of the last flush, which the flusher uses."""
         log = open_log()
         add(log, plain(0))
         log.flush()
@@ -501,7 +501,7 @@ class TestFlushAndClose:
         assert add(again, plain(0)) == range(230, 240)
 
     def test_readers_beside_a_writer(self, open_log: Open) -> None:
-        """What a read gives is whole and in order, over rolls. That reads take no lock is in ``test_log_readers``."""
+        """Reads return complete, consecutive batches across rolls. ``test_log_readers`` shows that no lock is taken."""
         log = open_log(segment_bytes=4 * len(plain(0)), segment_index_bytes=240)
         failures: list[object] = []
         done = threading.Event()

@@ -1,4 +1,4 @@
-"""A log whose new segments are made with all their room: rolled, closed, killed and read beside its writer."""
+"""A log with preallocated segments: rolled, closed, killed, and read while its writer runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer state of one log with its snapshot files: written, read again, cut, and what is lost on the way."""
+"""The producer state of one log with its snapshot files: written, loaded, truncated, and lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Batch:
 
 
 def without_records(content: bytes, *, last_offset: int) -> bytes:
-    """As if more records had followed, which a compaction took."""
+    """Raise the last offset, as if compaction had removed later records."""
     base_offset = int.from_bytes(content[:8], "big")
     return content[:23] + struct.pack(">i", last_offset - base_offset) + content[27:]
 
@@ -57,7 +57,7 @@ def build_empty(base_offset: int, last_offset: int) -> bytes:
 
 
 class Producers:
-    """The producers of a log whose batches are made up: appends at any offset, no ``.log`` behind them."""
+    """The producers of a log with made-up batches: appends at any offset, without a ``.log``."""
 
     def __init__(self, directory: Path, now: int) -> None:
         self._directory = directory
@@ -67,7 +67,7 @@ class Producers:
         self.state = self.log.state
 
     def reload(self, log_start: int, end: int) -> None:
-        """As after a truncation to ``end``: of what was appended only snapshots are left."""
+        """Rebuild as after a truncation to ``end``, when only snapshots remain of the appended batches."""
         segments: LogSegments[LogSegment] = LogSegments(())
         self.log.rebuild(segments, log_start, end, after_clean_shutdown=False, now_ms=self._now)
 
@@ -143,7 +143,7 @@ class TestSnapshots:
         assert producers.on_disk == [1]
 
     def test_those_outside_of_the_log_go(self, producers: Producers) -> None:
-        """One at the log start says nothing that an empty state does not; one at the log end is the state there."""
+        """A snapshot at the log start equals an empty state and goes. A snapshot at the log end is kept."""
         for number in range(5):
             producers.data(number, number)
             producers.snapshot()
@@ -274,7 +274,7 @@ class TestReloading:
         assert known == {ID: 0, 8: 1}
 
     def test_what_the_snapshot_does_not_have_is_forgotten(self, producers: Producers) -> None:
-        """After a truncation to the snapshot's offset: the producers and the transaction of later batches."""
+        """A truncation to the snapshot's offset forgets the producers and the transaction of later batches."""
         producers.data(0, 0)
         producers.snapshot()
         producers.data(0, 1, producer_id=8)
@@ -298,7 +298,7 @@ class TestReloading:
 
 
 class TestRebuilding:
-    """From batches that a compaction left: producer, sequence and offsets are those of the batch as it was sent."""
+    """Compacted batches keep the producer, sequence and offsets of the original batches."""
 
     @pytest.mark.parametrize(
         ("compacted", "last_sequence"),
@@ -334,7 +334,7 @@ class TestRebuilding:
     def test_a_log_without_any_snapshot(
         self, tmp_path: Path, clean: bool, recovery_point: int, left: list[int]
     ) -> None:
-        """Of the last two segments and the end; recovery leaves one for each segment it goes through."""
+        """The last two segments and the log end get snapshots. Recovery leaves one for each recovered segment."""
         for base in range(0, 50, 10):
             write_segment(tmp_path, base, [plain(base)])
         request = LoadRequest(
@@ -351,7 +351,7 @@ class TestRebuilding:
 
 class TestLateTransactions:
     def test_the_first_open_one_counts(self, producers: Producers) -> None:
-        """Both are late in the end; each marker takes its own away."""
+        """Both transactions are late at the end, and each marker removes its own."""
         producers.data(0, 100, transactional=True, now=1000)
         producers.data(0, 150, transactional=True, producer_id=8, now=1500)
         assert [producers.is_late(now) for now in (1500, 1000 + LATE_MS, 1001 + LATE_MS)] == [False, False, True]

@@ -1,4 +1,4 @@
-"""A whole log, read in chunks: each comes forward, or there is an error."""
+"""A full log, read in chunks: each chunk moves forward, or an error is raised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Any:
 
 
 def offsets(log: PartitionLog, start: int, end: int, max_bytes: int) -> list[tuple[int, int]]:
-    """First and last of each chunk."""
+    """Return the first and the last offset of each chunk."""
     chunks = list(read_through(log, start, end, max_bytes))
     return [(int(table.base_offset[0]), int(table.last_offset[-1])) for _data, table in chunks]
 

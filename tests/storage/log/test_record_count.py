@@ -1,4 +1,4 @@
-"""Counts between any two offsets are those of a list of records: with gaps, markers, compressed sets of any format."""
+"""Counts between any two offsets agree with a list of records: gaps, markers, compressed sets of any format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
     gaps: list[int]
     """Offsets left out before each record."""
     behind: int
-    """Offsets left out behind the last one, within the batch where its format can say so."""
+    """Offsets left out after the last record, inside the batch if its format can represent them."""
 
 
 class Written(NamedTuple):
@@ -48,7 +48,7 @@ batches = st.builds(
 
 
 def encoded(drawn: Drawn, start: int) -> tuple[bytes, list[int], int]:
-    """The batch, the offsets of its records, and the next offset."""
+    """Return the batch, the offsets of its records, and the next offset."""
     offsets = []
     for gap in drawn.gaps:
         offsets.append((offsets[-1] + 1 if offsets else start) + gap)
@@ -73,7 +73,7 @@ def encoded(drawn: Drawn, start: int) -> tuple[bytes, list[int], int]:
 
 
 def write(directory: Path, drawn: list[Drawn], roll_every: int) -> tuple[list[Written], int]:
-    """Segments of ``roll_every`` batches; every record, and the log end."""
+    """Write segments of ``roll_every`` batches. Return every record and the log end."""
     directory.mkdir(parents=True)
     written: list[Written] = []
     next_offset = 0
@@ -146,7 +146,7 @@ def test_a_damaged_header_is_not_believed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("set_name", SETS)
 def test_real_partitions(golden: GoldenFactory, set_name: str) -> None:
-    """Cut anywhere, the parts add up to what a walk over all records finds."""
+    """The counts of all parts of a partition agree with a walk over all records."""
     for path in sorted(golden(set_name).iterdir()):
         if not path.is_dir():
             continue

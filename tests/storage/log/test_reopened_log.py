@@ -1,4 +1,4 @@
-"""A log that was written to, closed or killed, and opened again: what loading finds, and that its owner can go on."""
+"""A log that was written to, closed or killed, and opened again: the loaded state, and further use by its owner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Open = Callable[..., PartitionLog]
 
 
 class Watching(LocalFileSystem):
-    """How often a ``.log`` is opened."""
+    """A file system that counts how often a ``.log`` is opened."""
 
     __slots__ = ("opened",)
 
@@ -61,7 +61,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
 
 
 def fill(log: PartitionLog, segments: int) -> None:
-    """One record a segment."""
+    """Append one record per segment."""
     for _ in range(segments):
         log.append(bytearray(plain(0, 1)))
         log.roll()
@@ -72,7 +72,7 @@ def snapshots(directory: Path) -> list[int]:
 
 
 class TestFollowerOfACompactedLog:
-    """Gaps that compaction leaves may be wider than a segment's reach: the follower rolls, no index overflows."""
+    """Compaction may leave gaps wider than a segment's range of offsets: the follower rolls, and no index overflows."""
 
     FAR = REACH + 2
 
@@ -109,7 +109,7 @@ class TestFollowerOfACompactedLog:
         assert (again.base_offsets, again.end_offset) == ([0, self.FAR], self.FAR + 6)
 
     def test_of_compressed_sets_of_an_old_format(self, open_log: Open) -> None:
-        """Their header has the last offset only: the new segment begins at the lowest that their first one can be."""
+        """The header of these sets has the last offset only, so the segment begins at the lowest possible offset."""
         log = open_log(segment_bytes=1000, index_interval_bytes=1)
 
         def messages(offset: int, count: int, codec: int) -> bytearray:
@@ -163,12 +163,12 @@ class TestProducers:
         log.truncate_to(5)
         few = fs.opened
         log.truncate_to(1)
-        assert fs.opened == 2 * few  # what the cut itself needs, however many segments lie before it
+        assert fs.opened == 2 * few  # the opens that the truncation itself needs, for any number of earlier segments
         assert not log.producers
         assert snapshots(log.directory) == [1]
 
     def test_snapshots_after_a_log_that_damage_emptied(self, open_log: Open) -> None:
-        """It ended below its start, so all of it went; the new segments get theirs as ever."""
+        """The log ended below its start, so all its files were deleted. New segments get snapshots as usual."""
         log = open_log()
         fill(log, 9)
         assert snapshots(log.directory) == list(range(1, 10))

@@ -1,4 +1,4 @@
-"""Rewritten segments take the place of others in an open log: readers go on, what was read before counts no more."""
+"""Rewritten segments replace others in an open log: readers continue, and older reads' positions become invalid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEGMENT = 4 * len(plain(0, 1))
 
 
 def filled(home: LogHome, segments: int = 4) -> PartitionLog:
-    """Four records a segment; the last one is empty, so that the others are whole."""
+    """Fill segments of four records, and leave the last one empty, so that the others are full."""
     log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
     home.add(log, 4 * segments)
     log.roll()
@@ -110,10 +110,10 @@ def test_it_is_there_after_loading_again(home: LogHome) -> None:
 def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
     home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The new one, whose batches lie elsewhere, has the same name by then."""
+    """The new segment, which has the same name by then, has its batches elsewhere."""
     filled(home).close()
     log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
-    log.update_high_watermark(16)  # nothing has to be opened to know where it lies
+    log.update_high_watermark(16)  # resolves the position without opening a file
     if kind == ".index":
         assert log.segments[0]._file.size == SEGMENT
     drafts, whole = [SegmentDraft(LOCAL, log.directory, 0, index_interval_bytes=0)], LocalFileSystem.open
@@ -133,7 +133,7 @@ def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
 
 
 class TestRefused:
-    """Nothing has changed then."""
+    """A refused replacement changes nothing."""
 
     def refused(self, log: PartitionLog, old: tuple[LogSegment, ...], cuts: int) -> None:
         before = log.segments

@@ -1,4 +1,4 @@
-"""Which segments retention deletes, and by which rule: single cases, and any log against a plain model."""
+"""The segments that retention deletes, and the rule for each: single cases, and random logs against a plain model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAR = 2**63 - 1
 
 
 def log_of(*segments: tuple[int, int | None], config: LogConfig = KEEPS_ALL, **changes: int) -> RetentionState:
-    """Ten offsets a segment; of each its size, and how long before now its largest timestamp lies (None: none)."""
+    """Make segments of ten offsets from pairs of size and age of the largest timestamp (None: no timestamp)."""
     return RetentionState(
         segments=tuple(
             RetentionSegment(
@@ -72,7 +72,7 @@ class TestSize:
             (-1, []),
             (FAR, []),
             (91, []),
-            (90, [0]),  # what is left has exactly as many
+            (90, [0]),  # exactly as many bytes remain
             (71, [0]),
             (70, [0, 10]),
             (41, [0, 10]),
@@ -108,7 +108,7 @@ class TestTime:
         assert gone(log_of((1, 10**12), (1, 0))) == []
 
     def test_one_that_stays_keeps_those_behind_it(self) -> None:
-        """The usual cause: one record from the future."""
+        """A record with a future timestamp is the usual cause."""
         state = log_of((1, 500), (1, -1), (1, 400), (1, 0), config=LogConfig(retention_ms=100))
         assert gone(state) == [(0, "time")]
 
@@ -160,7 +160,7 @@ class TestEligible:
         assert gone(log_of((0, None), config=config)) == []
 
     def test_an_empty_one_before_the_active_one_goes(self) -> None:
-        """An interrupted roll leaves such a segment."""
+        """An interrupted roll leaves an empty segment like this."""
         state = log_of((0, None), (1, 0), config=LogConfig(retention_ms=10))
         assert gone(state) == [(0, "time")]
 
@@ -182,7 +182,7 @@ class TestTurns:
         assert gone(state) == [(0, "log_start"), (10, "size"), (20, "time")]
 
     def test_each_begins_at_the_oldest_that_is_left(self) -> None:
-        """Size removes what time alone would never get past."""
+        """Size retention deletes the first segment, which time retention alone would never pass."""
         state = log_of((10, -5), (10, 500), (10, 0), config=LogConfig(retention_ms=100, retention_bytes=15))
         assert gone(state) == [(0, "size"), (10, "time")]
 
@@ -213,7 +213,7 @@ class TestDecision:
 
 @dataclass
 class PlainLog:
-    """A list that is really deleted from, rolled and started later, a rule after the other, as the broker does it."""
+    """A list that is deleted from, rolled and moved one rule after the other, as the broker does."""
 
     segments: list[RetentionSegment]
     state: RetentionState

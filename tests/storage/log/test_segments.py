@@ -1,4 +1,4 @@
-"""The segments of a log: put in, replaced, taken out, and found by offset, against a plain dict."""
+"""The segments of a log: added, replaced, removed, and found by offset, compared with a plain dict."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_in_order_whatever_the_order_they_come_in() -> None:
     ],
 )
 def test_a_range_of_offsets(start: int, end: int | None, found: list[int]) -> None:
-    """Up to the base of the active segment: those that are not active."""
+    """A range up to the active segment's base gives the inactive segments."""
     assert [segment.base_offset for segment in segments(1, 2, 3, 4).between(start, end)] == found
 
 

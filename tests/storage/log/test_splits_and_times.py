@@ -1,4 +1,4 @@
-"""Splits cover every record once; timestamps find the first record, as a walk over all records does."""
+"""Splits cover every record once, and a timestamp lookup finds the same record as a walk over all records."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_timestamps_of_the_old_formats(golden: GoldenFactory) -> None:
 
 
 def write_times(root: Path, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Batches of so many records from so late on, seven a segment; (timestamp, offset) of every record."""
+    """Write batches from (count, timestamp) pairs, seven a segment, and return (timestamp, offset) of every record."""
     offset, batches, written = 0, [], []
     for count, timestamp in sizes:
         batches.append((offset, plain(offset, count, timestamp=timestamp)))
@@ -139,7 +139,7 @@ times = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), min_size=1, m
 def test_timestamps_out_of_order(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], wanted: int, clean: bool, cut: int
 ) -> None:
-    """Any order of timestamps, over several segments, with a log start anywhere: as a walk finds it."""
+    """The lookup agrees with a walk for unsorted timestamps, over several segments, with any log start."""
     root = tmp_path_factory.mktemp("times")
     written = write_times(root, sizes)
     if clean:
@@ -157,7 +157,7 @@ def test_timestamps_out_of_order(
 def test_both_searches_find_the_same_between_any_two_offsets(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], wanted: int, data: st.DataObject
 ) -> None:
-    """A directory as anybody reads it, and the segments as their owner has them, against a walk."""
+    """The reader's view and the owner's segments both agree with a walk."""
     root = tmp_path_factory.mktemp("times")
     written = write_times(root, sizes)
     log_maker.mark_clean(root)
@@ -181,7 +181,7 @@ def test_both_searches_find_the_same_between_any_two_offsets(
 
 
 def test_a_look_up_decodes_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The indexes lead close to the record, headers to its batch."""
+    """The indexes lead close to the record, and the headers to its batch."""
     write_segment(tmp_path / "t-0", 0, [plain(10 * number) for number in range(200)])
     write_segment(tmp_path / "t-0", 2000, [plain(2000 + 10 * number) for number in range(200)])
     log_maker.mark_clean(tmp_path)

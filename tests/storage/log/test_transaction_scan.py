@@ -1,4 +1,4 @@
-"""Open, committed and aborted transactions by columns, against a model that goes batch by batch."""
+"""Open, committed and aborted transactions from columns, compared with a model that goes batch by batch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def columns(run: list[Step], start: int) -> TransactionRows:
 
 
 class Model:
-    """One batch after the other, a dictionary, no cleverness."""
+    """A simple model: one batch after the other, in a dictionary."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
@@ -65,7 +65,7 @@ class Model:
 
 @given(steps, st.integers(0, 60))
 def test_columns_say_what_the_model_says(run: list[Step], cut: int) -> None:
-    """In two runs, the open transactions handed on in between."""
+    """Two scans agree with the model if the second starts with the open transactions of the first."""
     model = Model()
     model.run(run, 100)
     first = scan_transactions(columns(run[:cut], 100), {})

@@ -1,4 +1,4 @@
-"""What a truncation takes along, and what it leaves: epochs, recovery point, snapshots; and the same of loading."""
+"""A truncation's effect on epochs, recovery point and snapshots, and the same effect of loading."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def append(log: PartitionLog, records: int, **fields: Any) -> None:
 
 
 def test_at_or_past_the_end_it_forgets_epochs_that_begin_at_the_log_end(open_log: Open) -> None:
-    """A leader may have noted an epoch in which nothing was written; where the truncation lies does not matter."""
+    """A leader may note an epoch without writing in it. A truncation above the log end removes it, too."""
     log = open_log()
     append(log, 3)
     log.assign_epoch(1, 3)

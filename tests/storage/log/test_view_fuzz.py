@@ -1,7 +1,7 @@
-"""Flipped bits and random bytes in any file of a partition: an error or records that were written, never anything else.
+"""Flipped bits and random bytes in any file of a partition give an error or written records, nothing else.
 
-A batch's base offset, length, leader epoch and magic are not under its CRC, so a record may come at another offset or
-not at all; its key, value, headers and timestamp are those that were written.
+The CRC does not cover a batch's base offset, length, leader epoch and magic, so a record may appear at another offset
+or not at all. Its key, value, headers and timestamp are the written ones.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def read(view: LogView, isolation: str, on_corrupt: OnCorrupt) -> Iterator[Recor
 
 
 def read_all_ways(view: LogView) -> list[Record]:
-    """Every call there is; a TidelogError ends one of them, any other error the test."""
+    """Make every call that the view has. A TidelogError ends one call, any other error fails the test."""
     found: list[Record] = []
 
     def reading(isolation: str, on_corrupt: OnCorrupt) -> None:
-        # Record by record: those before an error were handed out too.
+        # Record by record, because the records before an error were returned too.
         found.extend(read(view, isolation, on_corrupt))
 
     calls: list[Callable[[], object]] = [
@@ -77,7 +77,7 @@ def read_all_ways(view: LogView) -> list[Record]:
 def partition(
     request: pytest.FixtureRequest, golden: GoldenFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, set[tuple[object, ...]]]:
-    """A copy of one partition with the checkpoints around it, and what its records are."""
+    """Copy one partition with its checkpoints, and return its path and its records."""
     set_name, kind, name = request.param
     source, target = golden(set_name, kind), tmp_path_factory.mktemp("fuzz")
     shutil.copytree(source / name, target / name)
@@ -99,7 +99,7 @@ def test_flipped_bits(partition: tuple[Path, set[tuple[object, ...]]], kind: str
     for _ in range(FLIPS if files else 0):
         path = chance.choice(files)
         before = path.read_bytes()
-        # Preallocated zeros are most of an index: the entries are at its beginning.
+        # The entries are at the beginning of an index, and most of the rest is preallocated zeros.
         at = chance.randrange(min(len(before), 20_000))
         if chance.random() < 0.7:
             after = bytearray(before)

@@ -1,4 +1,4 @@
-"""A view of a directory whose owner appends, rolls, deletes, compacts and truncates meanwhile."""
+"""A view of a directory while its owner appends, rolls, deletes, compacts and truncates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS, PATIENCE_S = 2.5, 60
 
 
 class MeddlingFileSystem(LocalFileSystem):
-    """The local one, held by "somebody" who does something before the n-th opening of a ``.log``."""
+    """A local file system that reports a lock holder and acts before the n-th opening of a ``.log``."""
 
     __slots__ = ("act", "opened")
 
@@ -61,7 +61,7 @@ def start_of_each_batch(stream: RowStream) -> list[int]:
 
 
 def test_segments_deleted_while_they_are_read(directory: Path) -> None:
-    """What is open is read to its end; what was not opened yet is gone, and that is said."""
+    """An open segment is read to its end. A segment that was not opened yet raises an error."""
     fs = MeddlingFileSystem()
     view = LogView(fs, directory)
     stream = view.batches(view.range())
@@ -112,7 +112,7 @@ def test_deleting_what_was_read_disturbs_nothing(directory: Path) -> None:
 
 
 def test_compacted_while_it_is_read(directory: Path) -> None:
-    """Segments 0 and 100 become one that begins at 0 and has fewer batches, after the first was read."""
+    """After the first chunk, one segment with fewer batches replaces segments 0 and 100."""
     view = LogView(MeddlingFileSystem(), directory)
     stream = view.batches(view.range())
     rows = iter(stream)
@@ -127,7 +127,9 @@ def test_compacted_while_it_is_read(directory: Path) -> None:
 
 @pytest.mark.parametrize("step", range(1, 5))
 def test_every_step_of_a_swap_shows_the_same_records(directory: Path, step: int) -> None:
-    """The cleaner's steps: ``.cleaned`` to ``.swap``, the old ones ``.deleted``, ``.swap`` to its name."""
+    """The steps are the cleaner's: ``.cleaned`` to ``.swap``, old segments to ``.deleted``, ``.swap`` to the final
+    name.
+    """
     kept = [plain(20), plain(150), plain(190)]
     write_segment(directory, 0, kept, suffix=".cleaned")
     if step >= 2:
@@ -202,7 +204,7 @@ def test_the_states_of_a_view_are_frozen(directory: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_beside_a_process_that_does_all_of_it(tmp_path: Path, seed: int) -> None:
-    """live_broker.py holds the lock and appends in torn writes, rolls, deletes and compacts until it has been read."""
+    """live_broker.py holds the lock and appends in torn writes, rolls, deletes and compacts until the reads are done."""
     command = [sys.executable, LIVE_BROKER, tmp_path, str(seed)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""Segments walked side by side: in order, bounded, errors in their place; what is recovered does not depend on it."""
+"""Segments walked in parallel: results in sequence, a bounded number, errors in their place, the same recovery."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_walks_come_in_order_whichever_is_done_first() -> None:
 
 
 def test_only_so_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two a thread, over all partitions; a partition that has none waits, and all get done."""
+    """Two walks per thread run over all partitions. A partition without a walk waits, and all of them finish."""
     begun: list[int] = []
     with WalkThreads(2) as threads:
         with WalkAhead(lambda base: begun.append(base) or base, range(10), threads) as walks:
@@ -75,9 +75,9 @@ def test_an_error_comes_with_its_own_segment() -> None:
             assert walks.take(0) == 0
             with pytest.raises(OffsetOverflowError, match="far away"):
                 walks.take(10)
-            assert walks.take(15) == 15  # one that nobody foresaw: a piece of the segment before
+            assert walks.take(15) == 15  # an unplanned base offset: a piece of the previous segment
             assert walks.take(20) == 20
-        for _ in range(5):  # a loader that ends early leaves its room to others
+        for _ in range(5):  # a loader that ends early frees its places
             with WalkAhead(walk, [0, 10, 20], threads) as walks:
                 assert walks.take(0) == 0
 
@@ -95,9 +95,9 @@ def test_as_many_threads_as_one_likes_leave_the_same_directory(golden_copy: Gold
 
 @pytest.mark.parametrize("seed", range(10))
 def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -> None:
-    """Producers, transactions over segments, epochs that rise, perhaps a wrong byte: files equal, told in order.
+    """Random logs, some with a wrong byte, recover to the same files and messages with any number of threads.
 
-    And equal to what all batches leave, not only those that a walk picks out.
+        The result also agrees with a replay of all batches, not only of the batches that a walk selects.
     """
     chance = random.Random(seed)
     together = random_batches(chance, 300)

@@ -1,4 +1,4 @@
-"""What an append of one producer may hold: Kafka's ProducerStateManagerTest, as tables."""
+"""The rules for the appends of one producer: Kafka's ProducerStateManagerTest, as tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Batch:
 
 
 class Log:
-    """Appends to a producer state as a log would, counting offsets."""
+    """A stand-in log that appends to a producer state and counts offsets."""
 
     def __init__(self) -> None:
         self.state = ProducerState()
@@ -75,7 +75,7 @@ class Log:
         origin: AppendOrigin = COORDINATOR,
         version: int = 0,
     ) -> CompletedTransaction | None:
-        """``version``: ``transaction.version`` of the transaction."""
+        """Append a marker. ``version`` is the transaction's ``transaction.version``."""
         info = self.state.prepare_update(ID, origin)
         batch = Batch(-1, self.end, 1, epoch, 5000, CONTROL_FLAG | TRANSACTIONAL_FLAG)
         marker = EndTransactionMarker(committed=committed, coordinator_epoch=coordinator)
@@ -109,7 +109,7 @@ def test_sequences_go_around() -> None:
 @pytest.mark.parametrize(
     ("before", "next_", "error"),
     [
-        ([], (7, 0), None),  # unknown: any sequence
+        ([], (7, 0), None),  # an unknown producer may begin with any sequence
         ([], (0, 5), None),
         ([(0, 0)], (1, 0), None),
         ([(0, 0)], (2, 0), OutOfOrderSequenceError),
@@ -161,7 +161,7 @@ def test_nothing_changes_before_the_append_is_sure(log: Log) -> None:
 
 
 def test_data_and_marker_in_one_append(log: Log) -> None:
-    """The marker ends the transaction, the batches before it stay known."""
+    """The marker ends the transaction, and the batches before it stay known."""
     log.data(0)
     info = log.state.prepare_update(ID, CLIENT)
     begun = []
@@ -178,7 +178,7 @@ def test_data_and_marker_in_one_append(log: Log) -> None:
 
 
 def test_several_transactions_in_one_append(log: Log) -> None:
-    """Those without data end nothing and hold nothing back."""
+    """Markers without data complete no transaction and do not delay the first unstable offset."""
     log.data(0, count=5, transactional=True)
     info = log.state.prepare_update(ID, CLIENT)
     ended: list[CompletedTransaction | None] = []
@@ -261,7 +261,7 @@ def test_older_coordinators_and_producers_are_fenced(log: Log, origin: AppendOri
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_from_version_2_on_a_markers_epoch_lies_above_that_of_the_data(log: Log, version: int) -> None:
-    """KIP-1228: a late marker of the transaction before, which has the same epoch, cannot end this one."""
+    """A late marker of the previous transaction has the data's epoch, so it cannot end this one (KIP-1228)."""
     log.data(0, epoch=3, transactional=True)
     if version == 2:
         with pytest.raises(InvalidProducerEpochError, match=r"has epoch 3 .* as the data of its transaction") as caught:
@@ -270,7 +270,7 @@ def test_from_version_2_on_a_markers_epoch_lies_above_that_of_the_data(log: Log,
         assert log.marker(epoch=4, version=version) == (ID, 0, 1, False)
     else:
         assert log.marker(epoch=3, version=version) == (ID, 0, 1, False)
-    log.marker(epoch=4, version=version)  # it comes again
+    log.marker(epoch=4, version=version)  # the marker is repeated
     with pytest.raises(InvalidProducerEpochError, match="epoch 2, the log knows it"):
         log.marker(epoch=2, version=version)
 
@@ -343,7 +343,7 @@ def test_the_first_unstable_offset(log: Log) -> None:
 
 
 def test_the_last_stable_offset_of_an_ended_transaction(log: Log) -> None:
-    """The next open transaction of another producer, else what follows the marker."""
+    """The offset is the start of the next open transaction of another producer, or else the offset after the marker."""
     log.data(0, transactional=True)
     transactions = log.state.transactions
     assert transactions.last_stable_offset(CompletedTransaction(ID, 0, 9, True)) == 10
@@ -358,7 +358,7 @@ def test_the_last_stable_offset_of_an_ended_transaction(log: Log) -> None:
     [
         ({}, True),
         ({"base_sequence": 6}, False),  # a gap
-        ({"base_sequence": 4}, False),  # known already
+        ({"base_sequence": 4}, False),  # a duplicate
         ({"producer_epoch": 1}, False),
         ({"producer_id": 8}, False),
         ({"attributes": TRANSACTIONAL_FLAG}, False),  # begins a transaction
@@ -366,7 +366,7 @@ def test_the_last_stable_offset_of_an_ended_transaction(log: Log) -> None:
     ],
 )
 def test_a_batch_that_only_continues(change: dict[str, int], continues: bool) -> None:
-    """What the short way of an append takes is what the whole check would have taken, with the same outcome."""
+    """The fast path takes a batch only if the full check would accept it, and with the same outcome."""
     fields = {
         "producer_id": 7,
         "producer_epoch": 0,

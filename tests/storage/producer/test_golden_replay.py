@@ -1,4 +1,4 @@
-"""Replaying a real log gives Kafka's own snapshots and transaction indexes, byte for byte."""
+"""Replaying a real log gives the same bytes as Kafka's snapshots and transaction indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.storage.producer import ProducerState, format_snapshot, parse_snaps
 
 
 def partitions(directory: Path) -> Iterator[Path]:
-    """Those whose log begins at 0 and was never compacted, so that nothing of the producers' past is missing."""
+    """Yield the uncompacted partitions whose log begins at 0, so that the producers' history is complete."""
     compacted = ("compacted", "airports", "delays", "__")
     for path in sorted(directory.iterdir()):
         if path.is_dir() and not path.name.startswith(compacted) and (path / f"{0:020}.log").exists():
@@ -71,7 +71,7 @@ def test_every_snapshot_is_written_again_as_it_was(golden: GoldenFactory, set_na
 def test_the_last_snapshot_comes_from_the_one_before_and_the_rest_of_the_log(
     golden: GoldenFactory, set_name: str
 ) -> None:
-    """What the broker did after its kill: producers whose records are too old (flights of 2001) are dropped."""
+    """Replaying drops producers whose records are too old (flights of 2001), as the broker did after its kill."""
     compared = 0
     for partition in partitions(golden(set_name)):
         log = segments(partition)[-1]

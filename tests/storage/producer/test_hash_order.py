@@ -1,4 +1,4 @@
-"""JavaHashOrder against Java's HashMap: orders written down, and thousands of histories where Java can be run."""
+"""JavaHashOrder compared with Java's HashMap: recorded orders, and thousands of histories if Java is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.storage.producer.hash_order import JavaHashOrder
 THOUSANDS = [1024 * number for number in range(1, 15)]
 
 WRITTEN_DOWN = [
-    # what is put, computed, removed and put again, and the order in which Java 17 lists the keys
+    # Keys that are put, computed, removed and put again, and the order in which Java 17 lists them.
     ([17, 1, 16, 0, 33], [], [], [], "16 0 17 1 33"),
     ([], [17, 1, 16, 0, 33], [], [], "0 16 33 1 17"),
     ([5000, 4000, 3000, 2000, 1000], [], [], [], "4000 2000 5000 3000 1000"),
@@ -35,7 +35,7 @@ WRITTEN_DOWN = [
 
 
 def histories(seed: int, count: int) -> list[list[tuple[str, int]]]:
-    """Ids as Kafka hands them out (blocks of 1000, counted up) and anything else; strides that fill single buckets."""
+    """Make histories of Kafka's ids (counted up in blocks of 1000), random ids, and strides that fill one bucket."""
     choose = random.Random(seed)
     made = []
     for _ in range(count):
@@ -78,7 +78,7 @@ def test_orders_that_java_gave(
 
 
 def test_a_set_of_longs() -> None:
-    """Whatever the order: against a Python set, with trees and without."""
+    """The keys agree with a Python set in any order, with and without tree buckets."""
     for history in histories(seed=11, count=300):
         model: set[int] = set()
         for verb, key in history:

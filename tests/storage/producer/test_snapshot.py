@@ -1,4 +1,4 @@
-"""The bytes of producer snapshots: what is refused, and round trips."""
+"""The bytes of producer snapshots: refused input, and round trips."""
 
 from __future__ import annotations
 

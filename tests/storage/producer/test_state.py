@@ -1,4 +1,4 @@
-"""The producer state over whole batch tables against one batch at a time, and its bookkeeping."""
+"""The producer state over full batch tables, compared with one batch at a time, and its bookkeeping."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def varint(value: int) -> bytes:
 
 
 def marker_batch(*, committed: bool, coordinator_epoch: int, timestamp: int = 50, delta: int = 3) -> bytes:
-    """Enough of a v2 batch for its marker to be read."""
+    """Return enough of a v2 batch for its marker to be read."""
     marker = EndTransactionMarker(committed=committed, coordinator_epoch=coordinator_epoch)
     body = bytes(1) + varint(delta) + varint(0)
     body += b"".join(varint(len(field)) + field for field in (marker.key(), marker.value())) + varint(0)
@@ -36,7 +36,7 @@ def marker_batch(*, committed: bool, coordinator_epoch: int, timestamp: int = 50
     return bytes(header) + varint(len(body)) + body
 
 
-# kind, producer id, epoch, number of records; a marker's coordinator epoch is its number of records
+# Kind, producer id, epoch, number of records. A marker's coordinator epoch is its number of records.
 steps = st.lists(
     st.tuples(
         st.sampled_from(["data", "data", "data", "transactional", "transactional", "commit", "abort", "empty"]),
@@ -74,7 +74,7 @@ def batches(plan: list[tuple[str, int, int, int]]) -> tuple[bytes, BatchTable]:
 
 
 def one_by_one(state: ProducerState, data: bytes, table: BatchTable) -> list[tuple[object, int]]:
-    """As Kafka goes: batch by batch."""
+    """Append batch by batch, as Kafka does."""
     ended: list[tuple[object, int]] = []
     for row in table.rows():
         if row.producer_id >= 0:
@@ -185,7 +185,7 @@ def test_expiry() -> None:
 
 
 def test_loading_orders_new_producers_as_kafkas_map_would() -> None:
-    """17 and 1 share a bucket: computeIfAbsent puts the later one in front, and the state takes them over so."""
+    """Ids 17 and 1 share a bucket. computeIfAbsent puts the later id in front, and the state takes over that order."""
     data, table = batches([("data", 1, 0, 1), ("data", 17, 0, 1)])
     recovered, loaded = ProducerState(), ProducerState()
     recovered.replay(data, table, base_position=1000)

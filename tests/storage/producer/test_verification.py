@@ -1,4 +1,4 @@
-"""Pending verifications of transactions: guards, what has to come first, and what ends the wait."""
+"""Pending verifications of transactions: guards, preconditions, and the events that end a verification."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class TestTheEndOfTheWait:
             (Batch(0), True, False),
             (Batch(0, attributes=0), True, True),
             (marker(0), False, False),
-            (marker(0), True, True),  # version 2: the marker that ends the transaction before has the next epoch
+            (marker(0), True, True),  # version 2: the marker that ends the previous transaction has the next epoch
             (marker(1), True, False),
         ],
     )

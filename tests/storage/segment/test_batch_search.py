@@ -1,4 +1,4 @@
-"""The batch that holds an offset, found header by header, against the table of all batches."""
+"""The search for the batch that holds an offset, header by header, compared with the table of all batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.storage.segment.segment_read import BatchPosition
 
 
 def v2() -> bytes:
-    """Small ones, one larger than what is read at a time, and a gap in the offsets."""
+    """Return small batches, a batch larger than one read, and a gap in the offsets."""
     sizes = [1, 3, 1, 200, 2, 1]
     data, offset = b"", 10
     for count in sizes:
@@ -46,7 +46,7 @@ def test_the_search_begins_and_ends_where_it_is_told_to(tmp_path: Path) -> None:
     with LOCAL.open(tmp_path / "log") as file:
         assert find_batch(file, len(first), len(first + second), 0) == BatchPosition(1, len(first), len(second))
         assert find_batch(file, 0, len(first), 1) is None
-        assert find_batch(file, 0, len(first + second) - 1, 1) is None  # it is cut
+        assert find_batch(file, 0, len(first + second) - 1, 1) is None  # the second batch is incomplete
 
 
 @pytest.mark.parametrize(

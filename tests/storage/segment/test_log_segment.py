@@ -1,4 +1,4 @@
-"""A segment as its writer has it: appended to, read, cut, flushed, renamed, and opened again."""
+"""A segment as its writer uses it: appended to, read, truncated, flushed, renamed, and opened again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def fill(segment: LogSegment, batches: int = 10, records: int = 10) -> list[byte
 
 
 def read_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where each later read of a file begins, as the list grows."""
+    """Record where each later read of a file begins, in the returned list."""
     positions: list[int] = []
 
     def watch(name: str) -> None:
@@ -102,7 +102,7 @@ class TestAppend:
         put(segment, plain(BASE + 2**31 - 10))
 
     def test_the_largest_timestamp_and_its_batch(self, make: Make) -> None:
-        """The last offset of the first batch that has it."""
+        """The offset is the last one of the first batch with the largest timestamp."""
         segment = make()
         assert segment.max_timestamp == (-1, BASE)
         put(segment, batch(BASE, [b"a", b"b"], timestamp=50), batch(BASE + 2, [b"c", b"d"], timestamp=50))
@@ -111,7 +111,7 @@ class TestAppend:
         assert segment.max_timestamp == (51, BASE + 1)
 
     def test_timestamps_that_fall_are_not_indexed(self, make: Make) -> None:
-        """Of three batches at once; the first of a segment never has an offset entry."""
+        """The second of three timestamps gets no entry. The first batch of a segment has no offset entry."""
         segment = make()
         put(segment, *(batch(BASE + number, [b"a"], timestamp=when) for number, when in enumerate((1, 0, 2))))
         offsets = [segment.offset_index.entry(number).offset for number in range(segment.offset_index.entries)]
@@ -120,7 +120,7 @@ class TestAppend:
         assert times == [(1, BASE), (2, BASE + 2)]
 
     def test_the_largest_timestamp_beside_appends(self, make: Make, tmp_path: Path) -> None:
-        """Timestamp and offset belong together, from the first thread that asks an opened segment on."""
+        """Threads that read at once get a timestamp with its own offset, also from a segment that was just opened."""
         first = make()
         fill(first, 2)
         first.close()
@@ -177,7 +177,7 @@ class TestAppend:
 
     @pytest.mark.parametrize("alone", [False, True], ids=["batches with their table", "one batch without a table"])
     def test_a_write_that_fails_leaves_nothing(self, make: Make, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
-        """The disk takes 20 bytes and is full then. Either way of appending removes them before it raises."""
+        """The disk is full after 20 bytes. Both ways of appending remove these bytes before they raise."""
         segment = make()
         fill(segment, 2)
         before, content = on_disk(segment, FileKind.LOG), plain(BASE + 20)
@@ -208,7 +208,7 @@ class TestRead:
         assert make().read(BASE, max_bytes=300) is None
 
     def test_below_the_first_offset(self, make: Make) -> None:
-        """As after a compaction: the first batch at or above."""
+        """The read begins at the first batch at or above the offset, as after a compaction."""
         segment = make()
         put(segment, plain(BASE + 50))
         found = segment.read(BASE + 41, max_bytes=1 << 20)
@@ -226,7 +226,7 @@ class TestRead:
         assert found.data() == b"".join(batches[2:])
 
     def test_a_look_up_begins_at_the_index_entry_below(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every batch but the first has an entry, so a look-up reads no header of an earlier batch."""
+        """Each batch but the first has an entry, so a lookup begins at its batch or at the batch before it."""
         segment = make()
         one = len(fill(segment)[0])
         positions = read_positions(monkeypatch)
@@ -268,7 +268,7 @@ class TestRead:
     def test_how_much(
         self, make: Make, max_bytes: int | str, min_one_message: bool, size: int | str, incomplete: bool
     ) -> None:
-        """Whether the first batch is cut, and that one message may widen the size to it."""
+        """The result reports an incomplete first batch. ``min_one_message`` may raise the size to that batch's."""
         segment = make()
         one = len(fill(segment)[0])
         number = one if isinstance(max_bytes, str) else max_bytes
@@ -315,7 +315,7 @@ class TestRead:
 class TestTruncate:
     @pytest.mark.parametrize("seed", range(5))
     def test_as_a_list_of_batches(self, make: Make, seed: int) -> None:
-        """Cuts and appends in any order leave what a segment that only ever got the rest has."""
+        """Truncations and appends at random leave the same segment as appending only the remaining batches."""
         choose = random.Random(seed)
         segment = make(index_interval_bytes=300)
         model: list[bytes] = []
@@ -398,7 +398,7 @@ class TestPreallocated:
         assert found.size == segment.size
         assert segment.read_next_offset() == BASE + 100
         assert segment.read(BASE + 100, max_bytes=self.ROOM) is None
-        with SegmentReader(LOCAL, segment.path.parent, BASE) as reader:  # as somebody else finds it
+        with SegmentReader(LOCAL, segment.path.parent, BASE) as reader:  # as an independent reader finds it
             table = reader.table()
         assert (len(table), table.end_position, table.stop) == (10, segment.size, Stop.BAD_SIZE)
 
@@ -412,7 +412,7 @@ class TestPreallocated:
         assert on_disk(segment, FileKind.LOG) == b"".join(batches)
 
     def test_opened_again_it_grows_as_it_is_written(self, make: Make, tmp_path: Path) -> None:
-        """As in Kafka: only a new file is preallocated, and one without batches."""
+        """Only a new file and a file without batches are preallocated, as in Kafka."""
         segment = make(preallocate=True)
         fill(segment)
         size = segment.size
@@ -436,7 +436,7 @@ class TestPreallocated:
 
 class TestRollByTime:
     def test_from_the_first_batch(self, make: Make) -> None:
-        """The first append sets the beginning, later ones do not."""
+        """The first append sets the roll timestamp, and later appends do not change it."""
         segment = make()
         assert segment.roll_timestamp is None
         put(segment, batch(BASE, [b"a", b"b"], timestamp=500))
@@ -489,7 +489,7 @@ class TestEnd:
 
     @pytest.mark.parametrize("end", ["on_become_inactive", "close"])
     def test_a_preallocated_log_is_cut(self, make: Make, end: str) -> None:
-        """Until then it has its whole length, and reads and sizes know nothing of it."""
+        """A roll or a close truncates the file. Until then reads and sizes ignore its preallocated end."""
         segment = make(segment_bytes=5000, preallocate=1)
         content = b"".join(fill(segment))
         assert on_disk(segment, FileKind.LOG) == content + bytes(5000 - len(content))
@@ -604,7 +604,7 @@ class TestRecover:
 
     @pytest.mark.parametrize("number", range(10))
     def test_what_follows_a_damaged_batch_is_cut(self, tmp_path: Path, number: int) -> None:
-        """A wrong byte in a record, half a batch, and a length that makes no sense."""
+        """Recovery truncates at a wrong byte in a record, at half a batch, and at an impossible length."""
         one = len(self.BATCHES[0])
         whole = b"".join(self.BATCHES)
         for damaged in (

@@ -1,4 +1,4 @@
-"""Reading ahead: the same items in order, errors in their place, nothing left open."""
+"""Reading ahead gives the same items in the same sequence, raises errors in their place, and leaves nothing open."""
 
 import os
 import threading
@@ -51,7 +51,7 @@ def test_one_thread_reads_while_the_caller_works():
     threads = []
     items = read_ahead(chunks(10, threads), after_bytes=300)
     assert [next(items).number for _ in range(4)] == [0, 1, 2, 3]
-    while len(threads) < 5:  # the fifth is made without being asked for
+    while len(threads) < 5:  # the fifth item is made without a request
         time.sleep(0.001)
     assert len(list(items)) == 6
     assert len(set(threads[:3])) == 1

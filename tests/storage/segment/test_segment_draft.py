@@ -1,4 +1,4 @@
-"""A segment that is written beside a log, to take the place of others."""
+"""A segment that is written next to a log, and then replaces other segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks of a segment, and positions by its index, whatever the files look like."""
+"""Chunks of a segment, and positions by its index, for valid and damaged files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidelog.storage.segment.segment_reader import SegmentReader
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Path:
-    """100 batches of 10 records from offset 500 on, an index entry each but for the first."""
+    """Write 100 batches of 10 records from offset 500 on. Each batch but the first has an index entry."""
     batches = [log_maker.plain(500 + 10 * number) for number in range(100)]
     log_maker.write_segment(tmp_path / "t-0", 500, batches)
     return tmp_path / "t-0"
@@ -106,7 +106,7 @@ def test_every_offset_is_found_behind_its_position(segment: Path) -> None:
         for offset in range(490, 1510):
             position = reader.position_of(offset)
             batch = max(0, min(99, (offset - 500) // 10))
-            # An entry names a batch's last offset, so inside a batch the one before it is found.
+            # An entry names a batch's last offset, so a lookup inside a batch finds the entry before it.
             exact = batch if offset % 10 == 9 or offset >= 1500 else max(0, batch - 1)
             assert position == (0 if offset < 519 else int(table.position[exact]))
 
@@ -144,7 +144,7 @@ def test_no_index_makes_a_reader_miss_a_record(tmp_path_factory: pytest.TempPath
 
 
 def test_a_lying_index_is_found_out(segment: Path) -> None:
-    """Entries in order, positions at batch boundaries, but of later batches than they say."""
+    """The entries ascend and point to batch boundaries, but to later batches than they name."""
     with SegmentReader(LOCAL, segment, 500) as reader:
         positions = reader.table().position.tolist()
     entries = [struct.pack(">ii", 10 * number + 9, positions[number + 20]) for number in range(1, 60)]

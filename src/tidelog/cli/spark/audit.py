@@ -1,4 +1,4 @@
-"""``tidelog spark audit``: findings, and for each partition what a broker would do at its next start."""
+"""``tidelog spark audit``: findings, and for each partition an outlook on a broker's next start."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SETTLED = "loads it as it is"
 def audit(directories: Sequence[str], topics: Sequence[str], master: str | None, conf: Sequence[str]) -> Report:
     """Check every file of many directories against the logs: tidelog verify as a Spark job.
 
-    Every header, CRC and record is read; indexes, snapshots, leader epochs and checkpoints are held against the logs.
-    JSON and CSV have three kinds of rows: "finding", with its severity; "outlook", one a partition: what a broker would
-    do with it at its next start; "error": what cannot be read. Nothing is written.
+    Every header, CRC and record is read. Indexes, snapshots, leader epochs and checkpoints are compared with the logs.
+    JSON and CSV have three kinds of rows: a "finding" has a severity, an "outlook" describes a broker's next start on a
+    partition, and an "error" names a file that cannot be read. Nothing is written.
 
     Exit codes: 0 nothing but notes, 1 errors or warnings, 2 wrong usage, 3 a partition or directory cannot be read.
 
     \b
     Examples:
       tidelog spark audit /mnt/disk1/kafka /mnt/disk2/kafka
-      tidelog spark audit '/mnt/disk*/kafka' --topic orders --csv > findings.csv
       tidelog spark audit /nfs/broker-*/kafka --master spark://host:7077 --jsonl
+      tidelog spark audit '/mnt/disk*/kafka' --topic orders --csv > findings.csv
     """
     from tidelog.spark.jobs.audit import ERROR, OUTLOOK, finds_anything
     from tidelog.spark.jobs.audit import audit as run

@@ -1,4 +1,4 @@
-"""``tidelog spark compact``: a row a log, planned; with ``--apply`` what came of it."""
+"""``tidelog spark compact``: a row for each log, with its plan or, after ``--apply``, the result."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def compact(
 ) -> Report:
     """Compact the logs of many directories, or show which are due: tidelog compact as a Spark job.
 
-    Plans, and with --apply compacts, a log a task; one of more than 4 GiB takes many. The logs are byte for byte what
-    tidelog compact leaves, and each is replaced in one step. --apply takes the directories' locks, and wants them
-    stopped in order; a directory that is refused and a log that cannot be cleaned say why in their row.
+    Without --apply the job only plans. With --apply each task compacts a log, and a log of more than 4 GiB takes many
+    tasks. The logs are byte for byte those of tidelog compact, and each is replaced in one step. The job then locks the
+    directories, which must have had a clean shutdown. The row of a refused directory or a failed log has the reason.
 
     Exit codes: 0 planned or compacted, 1 a log that is due cannot be cleaned, 2 wrong usage, 3 a directory cannot be
-    read, is held, or was not stopped in order.
+    read, is held, or had an unclean shutdown.
 
     \b
     Examples:
@@ -91,7 +91,7 @@ def compact(
         exit_code.at_least(FINDINGS)
     if any(row["topic"] is None for row in rows):
         exit_code.at_least(UNREADABLE)
-    # What has neither a plan nor an error is not compacted.
+    # A log with neither a plan nor an error is not a compacted one.
     shown = [row for row in rows if row["firstDirtyOffset"] is not None or row["error"] is not None]
     if is_applied:
         shown = [row for row in shown if row["nextDirtyOffset"] is not None or row["error"] is not None]

@@ -1,4 +1,4 @@
-"""``tidelog spark count``: a row a partition, a total below; a partition that cannot be read is told in its row."""
+"""``tidelog spark count``: a row for each partition and a total. An unreadable partition's row has the error."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def count(
 ) -> Report:
     """Count the records of many directories: tidelog count as a Spark job.
 
-    Records, batches and bytes from the log start to the end of the valid batches, exactly, committed and aborted apart;
-    the columns mean what those of tidelog count do. Nothing is written.
+    The job counts records, batches and bytes exactly, from the log start to the end of the valid batches, committed and
+    aborted apart. The columns have the meaning of those of tidelog count. Nothing is written.
 
     Exit codes: 0 counted, 2 wrong usage, 3 a partition or directory cannot be read.
 

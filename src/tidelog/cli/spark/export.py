@@ -1,4 +1,4 @@
-"""``tidelog spark export``: a row a topic of what was written."""
+"""``tidelog spark export``: a row for each written topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.cli.spark.running import job_options, run_job
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENCODINGS = ("binary", "string", "json", "avro", "confluent-avro")
-"""``Encoding``'s words; a test holds the two together."""
+"""The values of ``Encoding``. A test checks that both lists agree."""
 SUMMED = ("partitions", "records", "undecodableKeys", "undecodableValues")
 
 
@@ -72,12 +72,12 @@ def export(
 ) -> Report:
     """Write the records of many directories as Parquet, or another format, with Spark.
 
-    One table, partitioned by topic and by date (of the record's timestamp, UTC). Keys and values stay bytes unless
-    they are decoded; from bytes tidelog spark restore makes logs again. --option takes what format("tidelog") does:
-    startingOffsets, endingTimestamp, kafka.isolation.level, onCorrupt and so on. Avro needs Spark's package of that
-    name in the session (--conf spark.jars.packages=…).
+    The output is one table, partitioned by topic and by date (UTC, of the record's timestamp). Keys and values stay
+    bytes unless they are decoded, and from bytes tidelog spark restore can make logs. The options of format("tidelog")
+    are available as --option: startingOffsets, endingTimestamp, kafka.isolation.level, onCorrupt and so on. Avro needs
+    Spark's package of that name in the session (--conf spark.jars.packages=…).
 
-    Exit codes: 0 written, 2 wrong usage, 3 a partition or directory cannot be read, or a record not be decoded.
+    Exit codes: 0 written, 2 wrong usage, 3 a partition or directory cannot be read, or a record cannot be decoded.
 
     \b
     Examples:
@@ -115,7 +115,7 @@ def export(
 
 
 def _text(given: str | None) -> str | None:
-    """UsageError for a file that cannot be read."""
+    """Return the text, or a file's content for ``@FILE``. Raise UsageError if the file cannot be read."""
     if given is None or not given.startswith("@"):
         return given
     try:

@@ -1,4 +1,4 @@
-"""``tidelog spark``: the jobs, each a command of its own, imported when it is called."""
+"""``tidelog spark``: the group of jobs. A job's command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ JOBS = {
     "recover": "Do in many directories what brokers do after a kill: tidelog recover as a Spark job.",
     "restore": "Make logs of a table's records, an export's say: each at its offset, with its time and headers.",
 }
-"""For ``LazyGroup``; a test holds it and the help texts together."""
+"""The table for ``LazyGroup``. A test checks that each help text begins with its entry."""
 
 
 @click.group(cls=LazyGroup, table=JOBS, package="tidelog.cli.spark", heading="Jobs")
 def spark() -> None:
     """Run a job over many data directories on Spark.
 
-    Partitions are read by Spark's tasks, so the cores of a cluster work side by side; directories have to be visible
-    under the same path to the driver and to every executor. Needs tidelog[spark] there, and Java. The same jobs are in
-    tidelog.spark.jobs, for Python, python -m and spark-submit. Those that write into data directories show a plan
-    first, and need --apply.
+    Spark's tasks read the partitions, so the cores of a cluster work in parallel. The driver and every executor must
+    see the directories under the same path. They also need tidelog[spark] and Java. The same jobs are in
+    tidelog.spark.jobs, for Python, python -m and spark-submit. Jobs that write into data directories show a plan first,
+    and need --apply.
 
     Exit codes: 0 done, 1 findings, 2 wrong usage, 3 a partition or directory cannot be read.
 

@@ -1,4 +1,4 @@
-"""``tidelog spark recover``: a row a directory and a row a partition, planned; with ``--apply`` what came of it."""
+"""``tidelog spark recover``: rows for directories and partitions, with the plan or, after ``--apply``, the result."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def recover(
     is_applied: bool,
     settings: Sequence[str],
 ) -> Report:
-    """Do in many directories what brokers do after a kill: tidelog recover as a Spark job.
+    """Recover many directories after an unclean shutdown: tidelog recover as a Spark job.
 
-    Plans, and with --apply recovers, partition by partition over all directories at once; the directories are byte for
-    byte what tidelog recover leaves. --apply takes their locks, while no broker runs on them, and recovers whole
-    directories; one that is refused and a partition that cannot be recovered say why in their row. It can be started
-    again.
+    Without --apply the job only plans. With --apply it recovers the partitions of all directories in parallel. The
+    directories are byte for byte those of tidelog recover. The job then locks the directories, on which no broker may
+    run, and recovers them completely. The row of a refused directory or a failed partition has the reason. The job can
+    be started again.
 
     Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
     recovered.

@@ -1,4 +1,4 @@
-"""``tidelog spark restore``: a row a partition, planned; with ``--apply`` what came of it."""
+"""``tidelog spark restore``: a row for each partition, with its plan or, after ``--apply``, the result."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ def restore(
     is_applied: bool,
     settings: Sequence[str],
 ) -> Report:
-    """Make logs of a table's records, an export's say: each at its offset, with its time and headers.
+    """Restore logs from a table's records: each record at its offset, with its timestamp and headers.
 
-    The table has the columns topic, partition, offset, timestamp, value, and may have key, headers, timestampType.
-    First look at the plan; --apply writes the partitions that the log directory has not, or has empty, while no broker
-    runs on it. Each is there whole or not at all, whatever happens. Rows that no log can be made of, such as two of one
-    offset, and a partition that has records are told in its row. Gaps between offsets stay.
+    The table has the columns topic, partition, offset, timestamp and value, and optionally key, headers and
+    timestampType. Look at the plan first. With --apply, the job writes partitions that are missing or empty in the log
+    directory, on which no broker may run. After a failure, each partition is either complete or unchanged. A partition
+    that already has records has an error in its row. So has a partition whose rows cannot form a log, such as two rows
+    with one offset. Gaps between offsets stay.
 
     Exit codes: 0 planned or restored, 2 wrong usage, 3 a partition cannot be restored, or the directory is held.
 

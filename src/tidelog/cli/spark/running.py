@@ -1,4 +1,4 @@
-"""What the jobs' commands share: directories, topics, the session, and progress while the job runs."""
+"""Shared parts of the Spark commands: options, the session, and progress while a job runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def session_options(command: F) -> F:
-    """Adds the parameters ``topics``, ``master`` and ``conf``, and the output options."""
+    """Add the parameters ``topics``, ``master`` and ``conf``, and the output options."""
     command = output_options(command)
     command = click.option(
         "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of the Spark session. Repeatable."
@@ -41,12 +41,11 @@ def session_options(command: F) -> F:
 
 
 def job_options(command: F) -> F:
-    """Adds the parameter ``directories``, and those of ``session_options``."""
+    """Add the parameter ``directories``, and those of ``session_options``."""
     return click.argument("directories", nargs=-1, required=True, metavar="DIR...")(session_options(command))
 
 
 def apply_option(command: F) -> F:
-    """Adds the parameter ``is_applied``."""
     return click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")(command)
 
 
@@ -57,7 +56,7 @@ def run_job(
     conf: Sequence[str],
     job: Callable[[SparkSession, list[Path], OnProgress], DataFrame],
 ) -> list[dict[str, Any]]:
-    """The job's rows. DirectoryError for what is no log directory, before Spark is started."""
+    """Return the job's rows. Raise DirectoryError for a path that is no log directory, before Spark is started."""
     with _spark_needed():
         from tidelog.spark.jobs.partitions import require_directories
 
@@ -68,7 +67,6 @@ def run_job(
 def run_in_session(
     name: str, master: str | None, conf: Sequence[str], job: Callable[[SparkSession, OnProgress], DataFrame]
 ) -> list[dict[str, Any]]:
-    """The job's rows."""
     config = {"spark.ui.showConsoleProgress": "false", **key_values("--conf", conf)}
     with _spark_needed():
         from tidelog.spark.session_builder import session
@@ -87,7 +85,7 @@ def _spark_needed() -> Iterator[None]:
 
 
 def _bar(stack: ExitStack, description: str) -> OnProgress:
-    """A progress bar, shown once the job has said how much there is to do."""
+    """Return a callback for progress. The bar appears at its first call, which gives the total."""
     advance: Advance | None = None
     shown = 0
 

@@ -1,1 +1,1 @@
-"""The group coordinator: classic groups, consumer groups (KIP-848), committed offsets, and ``__consumer_offsets``."""
+"""The group coordinator: classic groups, consumer groups (KIP-848), offsets and their log."""

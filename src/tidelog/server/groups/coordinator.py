@@ -1,4 +1,4 @@
-"""The group coordinator: finds a group's shard, or raises the error for a group that this broker does not own.
+"""The group coordinator: finds a group's shard, or raises the error of a group that is not owned here.
 
 States of a partition of ``__consumer_offsets``, for this broker:
 
@@ -14,7 +14,8 @@ state          begins with                                    a request for one 
 Before ``start`` and after ``stop`` every request fails with COORDINATOR_NOT_AVAILABLE. A partition whose log cannot be
 read keeps the errors of *loading*. After a crash the state is rebuilt from the log, and live members send a heartbeat
 before their session times out. The broker starts the coordinator when ``__consumer_offsets`` exists, or when a client
-first needs it. Thread rule: the event loop only. Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
+first needs it.
+Thread rule: the event loop only. Source: Kafka's ``GroupCoordinatorService``, ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ class GroupCoordinator:
         return partition_of(group_id, count)
 
     def require_consumer_protocol(self) -> None:
-        """Raise ApiError(UNSUPPORTED_VERSION) if the broker's configuration or the cluster's ``group.version`` disables
-        it.
-        """
+        """Raise ApiError(UNSUPPORTED_VERSION) if the broker or the cluster's ``group.version`` disables it."""
         is_offered = "consumer" in self._node.config.texts("group.coordinator.rebalance.protocols")
         if not is_offered or self._node.metadata.image.features.get("group.version", 0) < 1:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -112,10 +111,7 @@ class GroupCoordinator:
         return await answered
 
     def loaded_shards(self) -> Iterable[Shard]:
-        """Return all shards of this broker.
-
-        Raise ApiError(COORDINATOR_LOAD_IN_PROGRESS) if one of them is not loaded.
-        """
+        """Return all shards of this broker. Raise ApiError(COORDINATOR_LOAD_IN_PROGRESS) if one is still loading."""
         if not self._is_active:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not all(owned.is_loaded for owned in self._partitions.values()):
@@ -129,9 +125,7 @@ class GroupCoordinator:
     # --- events ---
 
     def marker_comes(self, number: int) -> None:
-        """Append the gathered changes of a partition of ``__consumer_offsets``, because a marker must follow them in
-        the log.
-        """
+        """Append a partition's gathered changes, because a transaction marker must follow them in the log."""
         owned = self._partitions.get(number)
         if owned is not None:
             owned.flush()

@@ -1,7 +1,7 @@
 """The groups of one shard by id, and the errors for groups that are missing or of another type.
 
-Only ``Replay`` adds groups that were read from the log. Thread rule: the event loop only. Source: Kafka's
-``GroupMetadataManager.group``, ``classicGroup``, ``consumerGroup``.
+Only ``Replay`` adds groups that were read from the log. Thread rule: the event loop only.
+Source: Kafka's ``GroupMetadataManager.group``, ``classicGroup``, ``consumerGroup``.
 """
 
 from __future__ import annotations

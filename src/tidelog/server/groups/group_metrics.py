@@ -1,8 +1,9 @@
-"""The metrics of the group coordinator, under Kafka's names. They exist once the broker has a coordinator.
+"""The metrics of the group coordinator, under Kafka's names. They exist once it is started.
 
 Each report counts the groups. Share and streams groups are not counted. Kafka's metrics of its coordinator's queue and
-threads are missing, because this coordinator has neither. Thread rule: any thread makes a report, from the state that
-it finds at that moment. Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
+threads are missing, because this coordinator has neither.
+Thread rule: any thread makes a report, from the state at that moment.
+Source: Kafka's ``GroupCoordinatorMetrics``, ``CoordinatorRuntimeMetricsImpl``.
 """
 
 from __future__ import annotations

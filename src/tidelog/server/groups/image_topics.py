@@ -1,4 +1,4 @@
-"""The topics of the current metadata image, in the form that groups need. Thread rule: the event loop only."""
+"""The topics of the metadata image in the form that groups need. Thread rule: the event loop only."""
 
 from __future__ import annotations
 

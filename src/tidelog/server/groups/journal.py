@@ -1,9 +1,9 @@
-"""The interfaces between the groups' state machines and the rest: the journal and the topics. Protocols without code.
+"""The interfaces of the groups' state machines to the journal and the topics. Protocols without code.
 
 Each change follows one rule. Its records are applied to the state at once, and are appended, perhaps together with
 other changes. ``done`` is called when all in-sync replicas have the records, and only then does the client get its
 response. A change that cannot be appended is not applied, and ``done`` gets a coordinator's error code
-(``COORDINATOR_NOT_AVAILABLE`` …). Two changes complete in the same sequence in which they were written.
+(``COORDINATOR_NOT_AVAILABLE`` …). Changes complete in the sequence in which they were written.
 
 Thread rule: the event loop only. Source: Kafka's ``CoordinatorRuntime``.
 """
@@ -37,9 +37,9 @@ class Journal(Protocol):
     """A journal for one partition of ``__consumer_offsets``, written by its coordinator."""
 
     def write(self, records: Sequence[GroupRecord], done: Done, *, apply: bool = True) -> None:
-        """Write all records or none. ``apply`` False means that the state already has them.
+        """Write all records or none.
 
-        Without records, ``done`` waits for the earlier changes.
+        ``apply`` False: the state already has them. No records: wait for earlier changes.
         """
         ...
 
@@ -54,10 +54,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The facts about a topic that assignments and hashes need.
-
-    ``racks`` has the known racks of each partition's replicas.
-    """
+    """A topic's facts for assignments and hashes. ``racks`` has the known racks of each partition's replicas."""
 
     id: uuid.UUID
     name: str

@@ -2,8 +2,8 @@
 
 The states are *loading* → *active*, or *failed* → *lost*. A background thread reads the log, and the shard serves no
 request meanwhile. Transactions that end during loading are remembered, because their markers may lie after the end of
-the read. Clients get the same error from a partition whose log cannot be read (*failed*) as from a loading one. Thread
-rule: the event loop only.
+the read. Clients get the same error from a partition whose log cannot be read (*failed*) as from a loading one.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations

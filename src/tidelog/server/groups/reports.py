@@ -1,8 +1,9 @@
 """Responses of ListGroups, DescribeGroups and ConsumerGroupDescribe. Pure.
 
 Groups of all types are listed. Each describe API covers one type, and returns GROUP_ID_NOT_FOUND for other groups
-(DescribeGroups before v6 returns a Dead group). The subscriptions and assignments of classic groups are returned only
-for stable groups. Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``, ``consumerGroupDescribe``.
+(DescribeGroups before v6 returns a Dead group). Metadata and assignments of classic members are returned only while
+their group is stable.
+Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``, ``consumerGroupDescribe``.
 """
 
 from __future__ import annotations
@@ -27,10 +28,7 @@ _FIRST_VERSION_WITH_ERRORS = 6
 
 
 def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the groups in one of ``states`` and of one of ``types``, ignoring case.
-
-    An empty filter matches all groups.
-    """
+    """Return the groups of ``states`` and ``types``, ignoring case. An empty filter matches all groups."""
     wanted_states = {state.lower() for state in states}
     wanted_types = {type_.lower() for type_ in types}
     return [

@@ -1,6 +1,6 @@
-"""The partition of an internal topic for a key: Java's ``Utils.abs(key.hashCode()) % partitions``. Pure.
+"""The partition of an internal topic for a key: Java's ``Utils.abs(key.hashCode()) % partitions``.
 
-Keys are group ids and transactional ids.
+Keys are group ids and transactional ids. Pure.
 """
 
 from __future__ import annotations

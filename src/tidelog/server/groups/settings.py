@@ -1,4 +1,4 @@
-"""The group coordinator's settings: Kafka's ``group.*`` and ``offsets.*`` keys as fields, with defaults. Pure.
+"""The group coordinator's settings: Kafka's ``group.*`` and ``offsets.*`` keys and defaults. Pure.
 
 Consumer groups can override their timeouts (``config.resources.group_settings``): see ``GroupTimeouts``.
 """

@@ -1,12 +1,12 @@
-"""A partition of ``__consumer_offsets`` on its coordinator: the groups, the offsets and their operations.
+"""A partition of ``__consumer_offsets`` on its coordinator: groups, offsets and their operations.
 
 Requests of the classic protocol can go to groups of both types. A consumer group may still have members of the classic
 protocol, and an empty consumer group becomes a classic group when a classic member joins. A response that depends on a
 change waits until the journal has written it.
 
 ``replay`` fills a shard (see ``loading``). ``resume`` then starts its timers. When another broker takes the partition
-over, ``abandon`` fails pending requests with NOT_COORDINATOR. Thread rule: the event loop only, except for loading.
-Source: Kafka's ``GroupCoordinatorShard``.
+over, ``abandon`` fails pending requests with NOT_COORDINATOR.
+Thread rule: the event loop only, except for loading. Source: Kafka's ``GroupCoordinatorShard``.
 """
 
 from __future__ import annotations
@@ -177,9 +177,9 @@ class Shard:
         self.context.timers.cancel_all()
 
     def _write_in_pieces(self, records: Sequence[GroupRecord]) -> None:
-        """Write records that need not share a batch and could exceed one.
+        """Write records as several batches, since one could be too large.
 
-        The next run retries failed deletions of ``expire``.
+        The next ``expire`` retries its failed records.
         """
         for start in range(0, len(records), _RECORDS_A_BATCH):
             self.context.journal.write(records[start : start + _RECORDS_A_BATCH], lambda _error: None)

@@ -1,7 +1,7 @@
-"""The objects that the state machines of one shard share: its groups, its committed offsets, journal and timers.
+"""The objects that the state machines of one shard share: groups, offsets, journal, timers, settings.
 
-A shard is one partition of ``__consumer_offsets``, with the groups whose ids hash to it. Thread rule: the event loop
-only.
+A shard is one partition of ``__consumer_offsets``, with the groups whose ids hash to it.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations

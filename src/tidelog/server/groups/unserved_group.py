@@ -1,4 +1,4 @@
-"""A share or streams group: the log has Kafka's records of it, but this coordinator does not serve its protocol.
+"""A share or streams group: the log has Kafka's records of it, but its protocol is not served here.
 
 The group keeps its id, because Kafka cannot load a partition in which one id has two types. Requests of other protocols
 fail as in Kafka. The members cannot send heartbeats here, so they stay until Kafka serves the group again. The offsets

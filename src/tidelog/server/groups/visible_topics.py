@@ -1,4 +1,4 @@
-"""A filter for the topics that a client may see. A pattern subscription includes only visible topics."""
+"""A filter for the topics that a client may see. A subscription by pattern includes no others."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The transaction coordinator: who writes in which transaction, and how each of them ends."""
+"""The transaction coordinator: the producers of transactions, and the end of each transaction."""

@@ -1,6 +1,6 @@
-"""The transaction coordinator of a broker, put together from the broker's parts.
+"""The assembly of a broker's transaction coordinator from the broker's parts.
 
-Called by: Broker, when metadata and replicas are there and before partitions have leaders. Thread rule: the loop's.
+It needs metadata and replicas, and runs before partitions have leaders. Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VERIFICATION = "transaction.partition.verification.enable"
 def assemble_coordinator(
     node: Node, marker_comes: MarkerComes, transaction_completed: TransactionCompleted
 ) -> TransactionCoordinator:
-    """Make it; it is not started. The callbacks are told of markers in ``__consumer_offsets``."""
+    """Create the coordinator without starting it. The callbacks report markers in ``__consumer_offsets``."""
     settings = TransactionSettings.of(node.config)
     metadata, replicas, timers = node.metadata, node.replicas, node.timers
 

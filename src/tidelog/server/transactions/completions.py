@@ -1,20 +1,20 @@
-"""What follows a decision: markers in all partitions of the transaction, then its completion in the state log.
+"""The completion of decided transactions: markers in all partitions, then the final state record.
 
-One task a prepared transaction, until it is complete or the partition that it belongs to is lost; what is prepared in a
-log that is loaded is gone on with, so a crash between the decision and the completion costs nothing but time (markers
-may then be written twice, which changes nothing). Answers of the partitions:
+Each prepared transaction has one task, until it is complete or its state partition is lost. After a load, prepared
+transactions are continued, so a crash between decision and completion costs only time. Markers may then be written
+twice, which has no effect. Responses of the partitions:
 
 ==============================================================  =====================================================
-answer                                                          what is done
+response                                                        effect
 ==============================================================  =====================================================
-NONE                                                            the partition is finished with
-UNKNOWN_TOPIC_OR_PARTITION, where the cluster does not have it  so it is: it was deleted
-UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION             so it is: nothing can have been written to it
-INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED          the whole transaction is let be: somebody else went on
-another                                                         tried again
+NONE                                                            the partition is finished
+UNKNOWN_TOPIC_OR_PARTITION, and not in the cluster metadata     the partition is finished: it was deleted
+UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION             the partition is finished: it cannot have data of it
+INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED          the transaction is abandoned: it has a newer owner
+any other                                                       retried
 ==============================================================  =====================================================
 
-Called by: TransactionCoordinator. Thread rule: the loop's.
+Thread rule: the event loop only.
 Source: Kafka's ``TransactionMarkerChannelManager``, ``TransactionMarkerRequestCompletionHandler``.
 """
 
@@ -52,25 +52,25 @@ class Completions:
         timers: Timers,
         spawn: Spawn,
     ) -> None:
-        """``exists``: whether the cluster has a partition."""
+        """The callable ``exists`` returns True if the cluster has a partition."""
         self._partitions = partitions
         self._markers = markers
         self._exists = exists
         self._timers = timers
         self._spawn = spawn
         self.waiting_markers = 0
-        """That found no leader of their partition."""
+        """The number of markers that wait for the next attempt, for example until their partition has a leader."""
         self.waiting_completions = 0
-        """Of transactions whose end could not be written yet."""
+        """The number of transactions whose final record could not be written yet."""
 
     def go_on(self, partition: OwnedPartition) -> None:
-        """Complete what its log left prepared."""
+        """Complete the prepared transactions of a loaded partition."""
         for transaction in tuple(partition.transactions.values()):
             if transaction.record.is_prepared:
                 self.start(partition, transaction)
 
     def start(self, partition: OwnedPartition, transaction: Transaction) -> None:
-        """Complete a prepared transaction in the background; until then a transition is under way."""
+        """Complete a prepared transaction in the background. Its transition stays pending until then."""
         transaction.begin(complete(transaction.record, now_ms=self._timers.now_ms()))
         self._spawn(self._complete(partition, transaction))
 
@@ -100,7 +100,7 @@ class Completions:
                 self.waiting_completions -= 1
 
     async def _write_markers(self, partition: OwnedPartition, transaction: Transaction, marker: Marker) -> bool:
-        """One round; False where the transaction is no longer this broker's to end."""
+        """Write one round of markers. Return False if this broker must no longer end the transaction."""
         answers = await self._markers.write(marker, sorted(transaction.record.partitions))
         if partition.is_lost:
             return False
@@ -116,7 +116,7 @@ class Completions:
         return True
 
     async def _write_completion(self, partition: OwnedPartition, transaction: Transaction) -> bool:
-        """Whether it is in the log."""
+        """Write the final record. Return False if that failed."""
         try:
             await self._partitions.write_pending(partition, transaction)
         except ApiError as error:

@@ -1,15 +1,14 @@
-"""The transaction coordinator: what handlers, Produce and the group coordinator ask, and what goes on by itself.
+"""The transaction coordinator: the operations for handlers, Produce and groups, and background work.
 
-A transactional id belongs to a partition of ``__transaction_state``, and so to the broker that leads it. Every
-operation goes the same way: the rules decide by what is in memory (``rules/``), the decision is written to the log and
-replicated, memory follows, the client is answered. After the end of a transaction its markers go out
-(``completions``). While one transition of an id is under way the next one is refused, so nothing is decided twice;
-different ids do not wait for each other.
+A transactional id belongs to a partition of ``__transaction_state``, and so to its leader. Every operation takes the
+same steps. The rules (``rules/``) decide from memory, the decision is written to the log and replicated, memory
+follows, and the client gets its response. After the end of a transaction, ``completions`` sends the markers. While a
+transition of an id is pending, the next one is refused, so nothing is decided twice. Different ids do not wait for each
+other.
 
-A crash at any point changes no decision: what is in the log stands and is gone on with, what is not was answered to
-nobody. Made and started by the broker after replicas and metadata, stopped before them.
-Called by: handlers/transactions, Produce and TxnOffsetCommit (``verification``), FindCoordinator (``partition_of``).
-Thread rule: the loop's. Source: Kafka's ``TransactionCoordinator`` (4.1; KIP-98, KIP-360, KIP-664, KIP-890).
+A crash changes no decision: decisions in the log stand and are completed, and no client got a response to any other.
+The broker starts the coordinator after replicas and metadata, and stops it before them. Thread rule: the event loop
+only. Source: Kafka's ``TransactionCoordinator`` (4.1; KIP-98, KIP-360, KIP-664, KIP-890).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from tidelog.server.work import Spawn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorParts:
-    """What a coordinator is made of."""
+    """The parts of a coordinator."""
 
     partitions: OwnedPartitions
     completions: Completions
@@ -82,11 +81,11 @@ class TransactionCoordinator:
             settings=parts.settings,
             is_enabled=parts.is_verification_enabled,
         )
-        """Whether records may be appended as part of a transaction; see ``verification``."""
+        """The check before records of a transaction are appended. See ``verification``."""
         self.elected = parts.partitions.elected
-        """Called with number and leader epoch of a partition that this broker leads from now on."""
+        """Callback for an election of this broker, with partition number and leader epoch."""
         self.resigned = parts.partitions.resigned
-        """Called with the number of a partition that it leads no more."""
+        """Callback with the number of a partition that this broker no longer leads."""
         self.partition_of = parts.partitions.partition_of
         """The partition of ``__transaction_state`` that a transactional id belongs to."""
         parts.partitions.on_loaded = parts.completions.go_on
@@ -102,18 +101,18 @@ class TransactionCoordinator:
         self._partitions.close()
 
     def samples(self) -> Iterator[Sample]:
-        """Its metrics. Any thread."""
+        """Return the coordinator's metrics. Thread rule: any thread."""
         return transaction_samples(self._partitions.loads, self._completions)
 
     # --- producers ---
 
     async def new_producer_id(self) -> int:
-        """For an idempotent producer without transactions."""
+        """Return a producer id for an idempotent producer without transactions."""
         await self._producer_ids.ready()
         return self._producer_ids.take()
 
     async def initialize(self, transactional_id: str, wish: Initialization) -> ProducerIdAndEpoch:
-        """InitProducerId: the producer and the epoch that fences its predecessors off. ApiError."""
+        """Handle InitProducerId: return the producer id and the epoch that fences earlier producers. Raise ApiError."""
         _require_name(transactional_id)
         if not 0 < wish.timeout_ms <= self._settings.max_timeout_ms:
             raise ApiError(
@@ -149,7 +148,7 @@ class TransactionCoordinator:
         *,
         client_version: int,
     ) -> None:
-        """AddPartitionsToTxn, AddOffsetsToTxn. ApiError."""
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn. Raise ApiError if refused or not written."""
         partition, transaction = self._require(transactional_id)
         following = add(transaction, producer, partitions, client_version=client_version, now_ms=self._timers.now_ms())
         if following is not None:
@@ -158,7 +157,10 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """NONE for each that is in the transaction, else TRANSACTION_ABORTABLE. ApiError."""
+        """Return NONE for each partition in the transaction, else TRANSACTION_ABORTABLE.
+
+        Raise ApiError as ``missing``.
+        """
         _, transaction = self._require(transactional_id)
         absent = missing(transaction, producer, partitions)
         return {name: ErrorCode.TRANSACTION_ABORTABLE if name in absent else ErrorCode.NONE for name in partitions}
@@ -166,7 +168,7 @@ class TransactionCoordinator:
     async def partition_errors(
         self, membership: Membership, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """As ``verification.Coordinator``."""
+        """Implement ``verification.Coordinator``."""
         name, producer = membership.transactional_id, membership.producer
         try:
             if membership.operation is not Operation.ADD:
@@ -174,7 +176,9 @@ class TransactionCoordinator:
             await self.add_partitions(name, producer, partitions, client_version=EPOCH_BUMP_VERSION)
         except ApiError as error:
             code = error_code_of(error)
-            if code is ErrorCode.NOT_COORDINATOR:  # another broker would be asked, but there is none
+            if (
+                code is ErrorCode.NOT_COORDINATOR
+            ):  # Kafka would ask the other broker; only the local coordinator is asked
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return dict.fromkeys(partitions, code)
         return dict.fromkeys(partitions, ErrorCode.NONE)
@@ -182,7 +186,7 @@ class TransactionCoordinator:
     # --- ends ---
 
     async def end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
-        """EndTxn: who the producer is from now on. ApiError."""
+        """Handle EndTxn: return the producer's id and epoch for its next transaction. Raise ApiError."""
         return await self._operations.carry_through(self._end(transactional_id, wish))
 
     async def _end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
@@ -195,7 +199,7 @@ class TransactionCoordinator:
         return self._complete(partition, transaction)
 
     async def _abort(self, partition: OwnedPartition, transaction: Transaction) -> None:
-        """Abort an ongoing transaction and fence its producer off. ApiError."""
+        """Abort an ongoing transaction and fence its producer. Raise ApiError if that is not possible."""
         await self._producer_ids.ready()
         if transaction.pending is not None or transaction.record.state is not TransactionState.ONGOING:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "another transition came before")
@@ -213,7 +217,7 @@ class TransactionCoordinator:
         self._complete(partition, transaction)
 
     def _complete(self, partition: OwnedPartition, transaction: Transaction) -> ProducerIdAndEpoch:
-        """Send the markers; who the producer will be when they are written."""
+        """Start to write the markers. Return the producer after the completion."""
         self._completions.start(partition, transaction)
         assert transaction.pending is not None
         return transaction.pending.producer
@@ -221,13 +225,13 @@ class TransactionCoordinator:
     async def write_markers(
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """WriteTxnMarkers: end a transaction of whichever coordinator in partitions of this broker."""
+        """Handle WriteTxnMarkers: end any coordinator's transaction in partitions of this broker."""
         return await self._operations.carry_through(self._markers.write(marker, partitions))
 
-    # --- telling ---
+    # --- descriptions ---
 
     def describe(self, transactional_id: str) -> ListedTransaction:
-        """ApiError, TRANSACTIONAL_ID_NOT_FOUND among them."""
+        """Return a transaction. Raise ApiError, for example TRANSACTIONAL_ID_NOT_FOUND."""
         self._require_active()
         _require_name(transactional_id)
         _, transaction = self._partitions.find(transactional_id)
@@ -236,7 +240,7 @@ class TransactionCoordinator:
         return ListedTransaction(transactional_id, transaction.record)
 
     def select(self, wanted: TransactionFilter, visible: VisibleTransactions) -> Iterator[ListedTransaction]:
-        """Of the partitions of this broker. ApiError while one of them is being loaded."""
+        """Yield this broker's matching transactions. Raise ApiError while one of its partitions is loading."""
         self._require_active()
         if self._partitions.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is being loaded")

@@ -1,16 +1,16 @@
-"""What time ends: transactions that are open for longer than their producers asked for, ids that nobody uses.
+"""The periodic expiry of open transactions and of unused transactional ids.
 
 =====================================================================  =============================================
-every                                                                  what goes
+interval                                                               effect
 =====================================================================  =============================================
-``transaction.abort.timed.out.transaction.cleanup.interval.ms``        an Ongoing transaction older than its time-out
+``transaction.abort.timed.out.transaction.cleanup.interval.ms``        an Ongoing transaction older than its timeout
                                                                        is aborted at a new epoch, its producer fenced
 ``transaction.remove.expired.transaction.cleanup.interval.ms``         an id without an open transaction that was idle
                                                                        for ``transactional.id.expiration.ms`` is
-                                                                       forgotten, its last record deleted
+                                                                       removed, and its last record deleted
 =====================================================================  =============================================
 
-What has a transition under way is left for the next time. Called by: TransactionCoordinator. Thread rule: the loop's.
+An id with a pending transition waits for the next run. Thread rule: the event loop only.
 Source: Kafka's ``TransactionCoordinator.abortTimedOutTransactions``,
 ``TransactionStateManager.removeExpiredTransactionalIds`` (KIP-98).
 """
@@ -32,10 +32,10 @@ from tidelog.server.work import Spawn
 _log = logging.getLogger(__name__)
 
 BATCH_BYTES: Final = 16_384
-"""Of the names of transactional ids that are forgotten together."""
+"""The maximum size in bytes of the transactional ids that are removed in one batch."""
 
 Abort = Callable[[OwnedPartition, Transaction], Awaitable[None]]
-"""Fence the producer of an ongoing transaction off."""
+"""A function that aborts an ongoing transaction and fences its producer."""
 
 
 class Expiry:

@@ -1,16 +1,16 @@
-"""What is told of transactions: one by its name, or all that pass the filters.
+"""Descriptions of transactions: one by its transactional id, or all that match the filters.
 
 =================  ===================================================================================================
-filter             passes a transactional id
+filter             matching transactional ids
 =================  ===================================================================================================
-states             in one of these states; names that no state has are told back, and pass nothing
+states             in one of these states; unknown state names are returned to the client, and match nothing
 producer ids       of one of these producers
-duration           whose last transaction began more than so many ms ago; below 0: not asked
-pattern            whose whole name matches the regular expression (KIP-1152); empty: not asked
+duration           the last transaction began more than this many ms ago; a value below 0 disables the filter
+pattern            the whole name matches the regular expression (KIP-1152); an empty pattern disables the filter
 =================  ===================================================================================================
 
-An empty filter passes all. One that is being forgotten is not told of. The pattern comes last, and is matched with
-what the client may see only: that it takes too long would tell of the other names. Pure.
+An empty filter matches all. An id that is being removed is omitted. The pattern comes last, and is matched only with
+names that are visible to the client: a match that takes too long would reveal other names. Pure.
 Source: Kafka's ``TransactionStateManager.listTransactionStates``, ``TransactionCoordinator``.
 """
 
@@ -27,7 +27,7 @@ from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 
 VisibleTransactions = Callable[[Iterable[str]], Collection[str]]
-"""Those of transactional ids that the client may see."""
+"""A function that returns the transactional ids that the client may see."""
 
 
 class ListedTransaction(NamedTuple):
@@ -52,7 +52,7 @@ class TransactionFilter:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> Self:
-        """ApiError INVALID_REGULAR_EXPRESSION."""
+        """Build a filter. Raise ApiError(INVALID_REGULAR_EXPRESSION) if the pattern is invalid."""
         names = tuple(states)
         try:
             compiled = TopicPattern(pattern) if pattern else None
@@ -67,7 +67,7 @@ class TransactionFilter:
         )
 
     def passes(self, transaction: Transaction, now_ms: int) -> bool:
-        """All filters but the pattern."""
+        """Return True if all filters except the pattern match."""
         record = transaction.record
         asks_states = bool(self.states or self.unknown_states)
         return (
@@ -77,7 +77,7 @@ class TransactionFilter:
         )
 
     def matches(self, name: str) -> bool:
-        """The pattern. ApiError INVALID_REGULAR_EXPRESSION for one that takes too long."""
+        """Return True if the pattern matches. Raise ApiError(INVALID_REGULAR_EXPRESSION) if it takes too long."""
         if self.pattern is None:
             return True
         try:
@@ -93,7 +93,7 @@ def _refused(pattern: str | None, error: PatternError) -> ApiError:
 def select(
     transactions: Iterable[Transaction], wanted: TransactionFilter, visible: VisibleTransactions, *, now_ms: int
 ) -> Iterator[ListedTransaction]:
-    """Those that pass and may be seen."""
+    """Yield the transactions that match and are visible."""
     passing = {
         transaction.transactional_id: transaction.record
         for transaction in transactions

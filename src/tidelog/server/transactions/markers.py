@@ -1,13 +1,11 @@
 """Transaction markers: the control batches that end a transaction in each of its partitions.
 
-``MarkerWriter`` is what the coordinator writes through: each partition's marker goes to the partition's leader, and
-each answers for itself. Here all leaders are this broker, ``LocalMarkers``, which also serves WriteTxnMarkers of other
-brokers; a partition whose leader is another broker, or none for the moment, is answered NOT_LEADER_OR_FOLLOWER, and
-asked again.
+The coordinator writes through ``MarkerWriter``: each marker goes to its partition's leader, with its own error.
+``LocalMarkers`` writes only to this broker's leaders, and also serves WriteTxnMarkers of other brokers. A partition
+that another broker leads, or that has no leader now, gets NOT_LEADER_OR_FOLLOWER, and the coordinator retries it.
 
-A marker in ``__consumer_offsets`` ends pending offset commits as well: the group coordinator is told before it is
-appended and once it is written.
-Called by: Completions, WriteTxnMarkers. Thread rule: the loop's.
+A marker in ``__consumer_offsets`` also ends pending offset commits. The group coordinator is notified before the marker
+is appended and after it is replicated. Thread rule: the event loop only.
 Source: Kafka's ``TransactionMarkerChannelManager``, ``KafkaApis.handleWriteTxnMarkersRequest`` (KIP-98).
 """
 
@@ -28,37 +26,40 @@ from tidelog.server.work import in_pieces
 from tidelog.storage.producer import AppendOrigin
 
 _AT_ONCE: Final = 100
-"""Markers, until the loop sees to everybody else."""
+"""The number of markers after which other tasks of the loop run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The same for all partitions of one transaction."""
+    """The marker of all partitions of one transaction."""
 
     producer_id: int
     producer_epoch: int
     committed: bool
     coordinator_epoch: int
     transaction_version: int = 0
-    """``transaction.version`` of the client that ended it."""
+    """The ``transaction.version`` of the client that ended the transaction."""
 
 
 class MarkerWriter(Protocol):
     def write(
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> Coroutine[Any, Any, Mapping[TopicPartition, ErrorCode]]:
-        """How it went for each; UNKNOWN_TOPIC_OR_PARTITION: it is deleted. Never fails as a whole."""
+        """Return each partition's error, UNKNOWN_TOPIC_OR_PARTITION if it is deleted.
+
+        One failure does not fail the call.
+        """
         ...
 
 
 MarkerComes = Callable[[int], None]
-"""Told the number of a partition of ``__consumer_offsets`` before a marker is appended to it."""
+"""A callback with the number of a partition of ``__consumer_offsets`` before a marker is appended to it."""
 TransactionCompleted = Callable[[int, int, bool], None]
-"""Told the number of a partition of ``__consumer_offsets``, the producer id, and whether it was a commit."""
+"""A callback with the number of a partition of ``__consumer_offsets``, the producer id, and True for a commit."""
 
 
 class LocalMarkers:
-    """The MarkerWriter over this broker's replicas."""
+    """The MarkerWriter for this broker's replicas."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class LocalMarkers:
         self._transaction_completed = transaction_completed
 
     async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
-        """One for each partition, however often it is named. All are appended before the first is waited for."""
+        """Write one marker to each distinct partition. All are appended before the first wait for replication."""
         ends: dict[TopicPartition, int] = {}
         errors = dict.fromkeys(partitions, ErrorCode.NONE)
         async for partition in in_pieces(list(errors), _AT_ONCE):
@@ -94,7 +95,7 @@ class LocalMarkers:
         return errors
 
     def _append(self, marker: Marker, partition: TopicPartition) -> int:
-        """The offset behind the marker."""
+        """Append the marker. Return the offset after it."""
         batch = build_end_transaction_batch(
             EndTransactionMarker(committed=marker.committed, coordinator_epoch=marker.coordinator_epoch),
             base_offset=0,

@@ -1,9 +1,8 @@
-"""Operations that are carried through, be whoever asked for them still there or not.
+"""Operations that run to their end even if the client disconnects.
 
-A request is cancelled when its connection is closed. What it has begun to write must not be: memory would be left
-behind the log, a decided transaction without markers. So the operation runs in a task of its own, the request only
-waits for it.
-Called by: TransactionCoordinator. Thread rule: the loop's.
+A closed connection cancels its requests. A started write must not be cancelled: memory would miss a record of the log,
+or a decided transaction would get no markers. So each operation runs in its own task, and the request only waits.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ class Operations:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def carry_through(self, operation: Coroutine[Any, Any, Result]) -> Result:
-        """Its result or error, for whoever is still there."""
+        """Run the operation to its end. Return its result or raise its error, if the request still waits."""
         task = asyncio.get_running_loop().create_task(operation)
         self._running.add(task)
         task.add_done_callback(self._over)
         return await asyncio.shield(task)
 
     def cancel(self) -> None:
-        """Those that are running, at the end of everything."""
+        """Cancel all running operations at shutdown."""
         for task in self._running:
             task.cancel()
 
     def _over(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at, should nobody be there to do so
+            task.exception()  # retrieved, so that asyncio does not warn if the request is gone

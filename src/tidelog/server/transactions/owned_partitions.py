@@ -1,19 +1,18 @@
-"""The partitions of ``__transaction_state`` that this broker leads, each with its transactional ids in memory.
+"""The partitions of ``__transaction_state`` that this broker leads, with their ids in memory.
 
 States of a partition, for this broker:
 
 =============  =============================================  ========================================================
-state          begins with                                    a request for one of its transactional ids is answered
+state          begins with                                    a request for one of its transactional ids
 =============  =============================================  ========================================================
-*another's*    the beginning; a resignation                   NOT_COORDINATOR
-*loading*      an election                                    COORDINATOR_LOAD_IN_PROGRESS
-*owned*        the end of its log, read                       from memory
+*another's*    the start of the broker; a resignation         fails with NOT_COORDINATOR
+*loading*      an election                                    fails with COORDINATOR_LOAD_IN_PROGRESS
+*owned*        the complete read of its log                   is served from memory
 =============  =============================================  ========================================================
 
-A partition whose log cannot be read stays loading. Memory never runs ahead of the log: a transition is written and
-replicated first, made after. Whoever waited for that while the partition was lost hears NOT_COORDINATOR: whether the
-record stands is the next owner's to find out. A crash loses nothing but what was pending.
-Called by: TransactionCoordinator, Completions, Expiry. Thread rule: the loop's.
+A partition whose log cannot be read stays loading. Memory is never ahead of the log: a transition is first written and
+replicated, then applied. If the partition is lost meanwhile, the request fails with NOT_COORDINATOR, and the next owner
+finds out whether the record stands. A crash loses only pending transitions. Thread rule: the event loop only.
 Source: Kafka's ``TransactionStateManager``.
 """
 
@@ -36,13 +35,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class OwnedPartition:
-    """One partition, from an election to the resignation; ``epoch``: of the coordinator, that is of the leader."""
+    """A partition, from an election to the resignation. ``epoch`` is the coordinator's, the leader epoch."""
 
     number: int
     epoch: int
     transactions: dict[str, Transaction] = field(default_factory=dict)
     is_lost: bool = False
-    """Resigned from: what is left in memory counts no more."""
+    """True after the resignation. The state in memory is then invalid."""
 
 
 class OwnedPartitions:
@@ -55,13 +54,13 @@ class OwnedPartitions:
         spawn: Spawn,
         loads: SampledTimes | None = None,
     ) -> None:
-        """``partition_of`` a transactional id; ``server_version``: the cluster's ``transaction.version``."""
+        """Callable ``partition_of`` maps a transactional id, ``server_version`` returns ``transaction.version``."""
         self.partition_of = partition_of
         self.server_version = server_version
         self.on_loaded: Callable[[OwnedPartition], None] = lambda _partition: None
-        """Called when a partition is owned, before its first request."""
+        """Callback for a loaded partition, before its first request."""
         self.loads = loads or SampledTimes()
-        """How long it takes to load a partition."""
+        """The load times of partitions."""
         self._log = log
         self._spawn = spawn
         self._loading: dict[int, OwnedPartition] = {}
@@ -75,13 +74,13 @@ class OwnedPartitions:
         self._spawn(self._load(partition))
 
     def resigned(self, number: int) -> None:
-        """Nothing where the partition is another's."""
+        """Drop a partition that this broker no longer leads. No-op if it is not loaded or loading here."""
         for partition in (self._loading.pop(number, None), self._owned.pop(number, None)):
             if partition is not None:
                 partition.is_lost = True
 
     def close(self) -> None:
-        """Resign from all."""
+        """Resign from all partitions."""
         for number in [*self._loading, *self._owned]:
             self.resigned(number)
 
@@ -102,10 +101,10 @@ class OwnedPartitions:
         )
         self.on_loaded(partition)
 
-    # --- asking ---
+    # --- lookups ---
 
     def owner_of(self, transactional_id: str) -> OwnedPartition:
-        """ApiError by the module's table."""
+        """Return the id's partition. Raise ApiError by the module's table."""
         number = self.partition_of(transactional_id)
         partition = self._owned.get(number)
         if partition is not None:
@@ -115,7 +114,7 @@ class OwnedPartitions:
         raise ApiError(ErrorCode.NOT_COORDINATOR, f"partition {number} has another coordinator")
 
     def find(self, transactional_id: str) -> tuple[OwnedPartition, Transaction | None]:
-        """ApiError by the module's table."""
+        """Return the id's partition and transaction. Raise ApiError by the module's table."""
         partition = self.owner_of(transactional_id)
         return partition, partition.transactions.get(transactional_id)
 
@@ -129,7 +128,7 @@ class OwnedPartitions:
     # --- writing ---
 
     async def write(self, partition: OwnedPartition, transaction: Transaction, following: TransactionRecord) -> None:
-        """Make one transition. ApiError: it was not made, or this broker does not know."""
+        """Make one transition. Raise ApiError if it was not made, or if its fate is unknown."""
         transaction.begin(following)
         try:
             await self.write_pending(partition, transaction)
@@ -139,7 +138,7 @@ class OwnedPartitions:
             raise
 
     async def write_pending(self, partition: OwnedPartition, transaction: Transaction) -> None:
-        """Make the transition under way; after an ApiError it still is."""
+        """Write and apply the pending transition. It stays pending if an ApiError is raised."""
         pending = transaction.pending
         assert pending is not None, transaction.transactional_id
         entry = StateEntry(key_of(transaction.transactional_id), value_of(pending, self.server_version()))
@@ -147,7 +146,7 @@ class OwnedPartitions:
         transaction.finish()
 
     async def forget(self, partition: OwnedPartition, transactions: Collection[Transaction]) -> None:
-        """Remove transactional ids that are pending to be Dead. ApiError: they are still there, and not pending."""
+        """Remove ids with a pending Dead state. If an ApiError is raised, they stay, and are no longer pending."""
         try:
             await self._append(partition, [StateEntry(key_of(gone.transactional_id), None) for gone in transactions])
         except ApiError:

@@ -1,4 +1,4 @@
-"""Let a coroutine wait by the broker's timers, which a test moves. Thread rule: the loop's."""
+"""A sleep that uses the broker's timers, which tests control. Thread rule: the event loop only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.server.timers import Timers
 
 
 async def pause(timers: Timers, duration_ms: int) -> None:
-    """May be cancelled: nothing is left behind."""
+    """Sleep for ``duration_ms``. Cancellation leaves no timer behind."""
     over = asyncio.Event()
     handle = timers.call_later(duration_ms, over.set)
     try:

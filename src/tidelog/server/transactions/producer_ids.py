@@ -1,9 +1,8 @@
-"""Producer ids for whoever asks: taken one by one from blocks that the controller hands out.
+"""Producer ids, taken one by one from blocks of the controller.
 
-The next block is asked for when nine tenths of the one in use are gone, so that nobody has to wait for it. Ids that
-are left in a block when the broker goes down are never used: each id is given once in the life of a cluster.
-Called by: TransactionCoordinator. Thread rule: the loop's.
-Source: Kafka's ``RPCProducerIdManager`` (KIP-730).
+The next block is requested when nine tenths of the current block are used, so that no client must wait for it. Ids of a
+block that are left when the broker stops are never used: a cluster uses each id at most once.
+Thread rule: the event loop only. Source: Kafka's ``RPCProducerIdManager`` (KIP-730).
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ _log = logging.getLogger(__name__)
 
 class ProducerIds:
     def __init__(self, allocate: Callable[[], Awaitable[range]], spawn: Spawn) -> None:
-        """``allocate`` gives a block that nobody else has."""
+        """Callable ``allocate`` returns a block that no other broker has."""
         self._allocate = allocate
         self._spawn = spawn
         self._block = range(0)
         self._next_block = range(0)
         self._size = 0
         self._request: asyncio.Event | None = None
-        """Set once the request under way is over."""
+        """The event of the pending request, which is set when the request is over."""
 
     async def ready(self) -> None:
-        """Return when there is an id to ``take``, or none is to be had."""
+        """Return when an id is ready for ``take``, or when the request for a block has failed."""
         if not self._left:
             self._ask()
             if self._request is not None:
                 await self._request.wait()
 
     def take(self) -> int:
-        """COORDINATOR_LOAD_IN_PROGRESS where there is none: the client asks again."""
+        """Take an id. Raise ApiError(COORDINATOR_LOAD_IN_PROGRESS) if there is none: the client retries."""
         if not self._block:
             self._block, self._next_block = self._next_block, range(0)
             self._size = len(self._block)

@@ -1,4 +1,4 @@
-"""What the transaction coordinator goes by: Kafka's ``transaction.*`` keys as fields, with its defaults. Pure."""
+"""The transaction coordinator's settings: Kafka's ``transaction.*`` keys and defaults. Pure."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class TransactionSettings:
     max_timeout_ms: int = _KEYS.default("max_timeout_ms")
     id_expiration_ms: int = _KEYS.default("id_expiration_ms")
     abort_interval_ms: int = _KEYS.default("abort_interval_ms")
-    """How often timed-out transactions are looked for."""
+    """The interval of the search for timed-out transactions."""
     removal_interval_ms: int = _KEYS.default("removal_interval_ms")
-    """How often expired transactional ids are looked for."""
+    """The interval of the search for expired transactional ids."""
     load_buffer_bytes: int = _KEYS.default("load_buffer_bytes")
     append_timeout_ms: int = _KEYS.default("append_timeout_ms")
-    """How long a record of the state may take until it is replicated."""
+    """The maximum time for the replication of a state record."""
     add_retry_ms: int = _KEYS.default("add_retry_ms")
-    """How long a broker waits before it tries again to add a partition for a producer."""
+    """The pause before a broker tries again to add a partition for a producer."""
     add_retry_max_ms: int = _KEYS.default("add_retry_max_ms")
-    """How long it goes on."""
+    """The maximum total time of these retries."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """As a broker's properties say."""
+        """Read the settings from a broker's properties."""
         return cls(**_KEYS.read(config))

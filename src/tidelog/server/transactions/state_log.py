@@ -1,9 +1,8 @@
-"""``__transaction_state`` as a coordinator sees it: records appended to a partition, a partition read from its start.
+"""``__transaction_state`` for its coordinator: appends to a partition, and reads it from its start.
 
-What an append fails with is told in the words of a coordinator (``coordinator_log``).
-A record that cannot be read when a partition is loaded is passed over with a line in the log, so one bad record costs
-one transactional id, not all of the partition.
-Called by: OwnedPartitions. Thread rule: the loop's; reading and decoding run in a thread.
+A failed append raises a coordinator's error code (``coordinator_log``). An unreadable record is skipped during a load
+with a log message, so that one bad record costs one transactional id and not the whole partition.
+Thread rule: the event loop only; reading and decoding run in a background thread.
 Source: Kafka's ``TransactionStateManager`` (``appendTransactionToLog``, ``loadTransactionMetadata``).
 """
 
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class StateEntry(NamedTuple):
-    """Key and value of a record; no value: the transactional id is forgotten."""
+    """Key and value of a record. A value of None removes the transactional id."""
 
     key: bytes
     value: bytes | None
@@ -38,16 +37,16 @@ class StateEntry(NamedTuple):
 
 class StateLog(Protocol):
     async def append(self, partition: int, entries: Sequence[StateEntry]) -> None:
-        """Return when all in-sync replicas have them; ApiError by the table of ``coordinator_log``."""
+        """Append and wait for all in-sync replicas. Raise ApiError by the table of ``coordinator_log``."""
         ...
 
     async def load(self, partition: int) -> dict[str, TransactionRecord]:
-        """The newest record of each transactional id. TidelogError where the log cannot be read."""
+        """Return the newest record of each transactional id. Raise TidelogError if the log cannot be read."""
         ...
 
 
 class ReplicatedStateLog:
-    """The StateLog over this broker's replicas."""
+    """The StateLog on this broker's replicas."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class ReplicatedStateLog:
 
 
 def load_records(log: PartitionLog, buffer_bytes: int) -> dict[str, TransactionRecord]:
-    """The newest record of each transactional id up to the log's end; any thread."""
+    """Return the newest record of each transactional id up to the log end. Thread rule: any thread."""
     newest: dict[str, TransactionRecord] = {}
     for record, _table, _row in read_records(log, chunk_bytes=buffer_bytes):
         try:

@@ -1,6 +1,6 @@
-"""The metrics of the transaction coordinator, under Kafka's names. There once the broker has one.
+"""The metrics of the transaction coordinator, under Kafka's names. They exist once it is started.
 
-Called by: Broker. Thread rule: a report is made by any thread, and reads plain numbers.
+Thread rule: any thread makes a report, from plain numbers.
 Source: Kafka's ``TransactionStateManager``, ``TransactionMarkerChannelManager``.
 """
 

@@ -1,22 +1,21 @@
-"""Before records of a transaction are appended: is the partition part of the transaction, or made part of it (KIP-890)?
+"""The check before an append that a partition is part of its transaction, or is added (KIP-890).
 
-What the client can do, by the version of its request, decides what is done:
+The client's request version determines the operation:
 
 ===================  ===========================  ==============================  =====================================
-operation            Produce, TxnOffsetCommit     a partition without data of     an error that aborting helps is told
-                                                  the transaction                 as
+operation            Produce, TxnOffsetCommit     a partition without data of     error code if an abort helps
+                                                  the transaction
 ===================  ===========================  ==============================  =====================================
-CHECK                up to v10, up to v3          has to be in it already         INVALID_TXN_STATE
-CHECK_ABORTABLE      v11, v4                      has to be in it already         TRANSACTION_ABORTABLE
+CHECK                up to v10, up to v3          must be in it already           INVALID_TXN_STATE
+CHECK_ABORTABLE      v11, v4                      must be in it already           TRANSACTION_ABORTABLE
 ADD                  from v12, from v5            is added to it                  TRANSACTION_ABORTABLE
 ===================  ===========================  ==============================  =====================================
 
-A partition that has data of the transaction is asked no more. For the others the log gives a guard first, then the
-coordinator is asked, then the records are appended with the guard: a marker that comes in between takes the guard away.
-While a transaction is being ended a partition cannot be added; ADD waits a little for that to be over, which is
-cheaper than to let the producer send everything again. CHECK may be switched off
-(``transaction.partition.verification.enable``), ADD may not.
-Called by: Produce, TxnOffsetCommit. Thread rule: the loop's.
+A partition that has data of the transaction needs no further check. For other partitions the log first gives a guard,
+then the coordinator checks, then the records are appended with the guard. A marker in between invalidates the guard. A
+partition cannot be added while a transaction is ending. ADD waits a short time for the end, because a new request of
+the producer would cost more. ``transaction.partition.verification.enable`` can disable the checks, but not ADD.
+Thread rule: the event loop only.
 Source: Kafka's ``AddPartitionsToTxnManager``, ``ReplicaManager.handleProduceAppend`` (4.1).
 """
 
@@ -38,7 +37,7 @@ from tidelog.storage.producer import NO_GUARD, VerificationGuard
 
 
 class Operation(enum.Enum):
-    """See the module's table."""
+    """The operation in the module's table."""
 
     CHECK = enum.auto()
     CHECK_ABORTABLE = enum.auto()
@@ -55,7 +54,7 @@ class Operation(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Whose records go into which partitions; ``sequences``: of the first record for each."""
+    """The producer and its partitions. ``sequences`` are the sequence numbers of each partition's first record."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -64,19 +63,19 @@ class Membership:
 
 
 class Verified(NamedTuple):
-    """For one partition: the guard to append with, or why nothing may be appended."""
+    """The guard for an append to one partition, or the error that forbids it."""
 
     guard: VerificationGuard = NO_GUARD
     error: ErrorCode = ErrorCode.NONE
 
 
 class Coordinator(Protocol):
-    """The coordinator of the transactional id; it may be another broker's."""
+    """The coordinator of a transactional id, possibly on another broker."""
 
     async def partition_errors(
         self, membership: Membership, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """NONE for those that are in the transaction, once they are added where that is asked for."""
+        """Return NONE for the partitions in the transaction. ADD adds missing ones first."""
         ...
 
 
@@ -107,7 +106,7 @@ class Verification:
         self._is_enabled = is_enabled
 
     async def verify(self, membership: Membership) -> dict[TopicPartition, Verified]:
-        """For each of the partitions; only those without an error may be appended to."""
+        """Return the result for each partition. Append only to partitions without an error."""
         verified = dict.fromkeys(membership.sequences, Verified())
         adds = membership.operation is Operation.ADD
         if not adds and not self._is_enabled():
@@ -140,7 +139,7 @@ class Verification:
 
 
 def produce_error(error: ErrorCode, operation: Operation) -> ApiError:
-    """What a producer is told: older ones would take an error of the coordinator for the end."""
+    """Return the error for a producer. Retriable errors become NOT_ENOUGH_REPLICAS, which every producer retries."""
     waits = error in _NOT_VERIFIED or (error is ErrorCode.CONCURRENT_TRANSACTIONS and operation is not Operation.ADD)
     if waits:
         return ApiError(

@@ -1,4 +1,4 @@
-"""The text of a checkpoint: a version line, a count line, and as many entry lines. The functions are pure.
+"""The text of a checkpoint: a version line, a count line and as many entry lines, in pure functions.
 
 Parsing is as strict as Kafka's about the version, the count and the form of each line. Callers also refuse duplicate
 entries, which Kafka silently merges, because a checkpoint that contradicts itself cannot be trusted. An empty file is

@@ -1,8 +1,8 @@
-"""The file ``meta.properties``: the cluster, the broker and the log directory that the files belong to.
+"""The file ``meta.properties``: the cluster, broker and log directory that the files belong to.
 
-It is a Java properties file: an empty comment, a comment with the time of writing, then ``version``, ``cluster.id``,
-``node.id`` (``broker.id`` in version 0, from ZooKeeper's time) and ``directory.id`` in the order of Java's hash table.
-It is replaced atomically. Source: Kafka's ``MetaProperties``.
+It is a Java properties file. An empty comment and one with the time of writing come first. Then ``version``,
+``cluster.id``, ``node.id`` (``broker.id`` in version 0, from ZooKeeper's time) and ``directory.id`` follow in the order
+of Java's hash table. It is replaced atomically. Source: Kafka's ``MetaProperties``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints of one offset per partition: recovery points, log starts, high watermarks, cleaner offsets.
+"""Checkpoints of one offset per partition: recovery point, log start, high watermark, cleaned offset.
 
 One file covers a log directory. An entry line is ``topic partition offset``. Kafka writes the entries unsorted, tidelog
 sorts them. The file is replaced atomically, so a crash leaves the old or the new checkpoint. Thread rule: one writer at

@@ -32,10 +32,7 @@ class PartitionMetadata:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path | None = None) -> Self:
-        """Parse the file.
-
-        Raise CheckpointError for another version, a malformed line or the all-zero id, which means "none".
-        """
+        """Parse the file. Raise CheckpointError for another version, a malformed line or the all-zero id ("none")."""
         lines = checkpoint_lines(data, path)
         if len(lines) != 2:
             raise CheckpointError(f"2 lines were expected, there are {len(lines)}", path=path)

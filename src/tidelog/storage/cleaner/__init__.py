@@ -1,1 +1,1 @@
-"""Compaction: for each key its last value; which log is due, how it is rewritten, who does it and when."""
+"""Log compaction, which keeps each key's last value: its plans, the rewriting of segments, the cleaner's threads."""

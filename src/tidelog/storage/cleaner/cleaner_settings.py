@@ -1,6 +1,6 @@
-"""What the log cleaner goes by besides the topics' settings: Kafka's ``log.cleaner`` keys as fields, with its defaults.
+"""The log cleaner's settings: Kafka's ``log.cleaner`` keys as fields, with Kafka's defaults.
 
-A value. Called by: the log manager, ``tidelog compact``. Source: Kafka's ``CleanerConfig``.
+Topic settings are not among them. Source: Kafka's ``CleanerConfig``.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ _KEYS = SettingsKeys(
     }
 )
 MOST_THREADS = 100
-"""Kafka starts any number, twice as many with each change; here the rest of the broker has to have threads too."""
+"""Kafka has no upper limit; tidelog has one, so that the rest of the broker gets threads too."""
 _LEAST_MAP_BYTES = 4096
 _MAP_BYTES_A_KEY = 32
-"""A slot has 24, and of the slots a tenth stays empty."""
+"""A slot has 24 bytes, and a tenth of the slots stay empty."""
 _FULLEST = 0.99
-"""A map needs an empty slot to find the end of a search; Kafka's key takes any number."""
+"""A search in the map ends at an empty slot, so the map must not fill up. Kafka's key accepts any number."""
 
 
 def enough_map_bytes(keys: int) -> int:
-    """What a map takes that holds so many keys, at Kafka's load factor."""
+    """Return the bytes of a map that holds ``keys`` keys, at Kafka's load factor."""
     return _LEAST_MAP_BYTES + _MAP_BYTES_A_KEY * keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
     threads: int = _KEYS.default("threads")
-    """At least 1; of a broker's properties at most ``MOST_THREADS``."""
+    """The number of threads, at least 1. Read from a broker's properties, it is at most ``MOST_THREADS``."""
     dedupe_buffer_bytes: int = _KEYS.default("dedupe_buffer_bytes")
-    """For the maps from keys to offsets of all threads together."""
+    """The bytes for the offset maps of all threads together."""
     dedupe_load_factor: float = _KEYS.default("dedupe_load_factor")
     io_buffer_bytes: int = _KEYS.default("io_buffer_bytes")
-    """For what all threads together read and write."""
+    """The bytes for the read and write buffers of all threads together."""
     io_max_bytes_per_second: float = _KEYS.default("io_max_bytes_per_second")
-    """Read and written by all threads together."""
+    """The limit for the reads and writes of all threads together."""
     backoff_ms: int = _KEYS.default("backoff_ms")
-    """How long a thread waits that found nothing to clean."""
+    """The wait of a thread that found nothing to clean, in ms."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """As a broker's properties say."""
+        """Read the settings from a broker's properties."""
         values = _KEYS.read(config)
         return cls(**values | {"threads": min(values["threads"], MOST_THREADS)})
 
     @property
     def map_bytes(self) -> int:
-        """For the map of one thread; what is above 2 GiB is left, as in Kafka."""
+        """The bytes for one thread's map, at most 2 GiB: as in Kafka, the rest stays unused."""
         return min(self.dedupe_buffer_bytes // self.threads, INT_MAX)
 
     @property
     def thread_io_bytes(self) -> int:
-        """For what one thread reads, and as much for what it writes."""
+        """The bytes for one thread's reads, and the same number again for its writes."""
         return self.io_buffer_bytes // self.threads // 2
 
     def new_map(self, key: bytes) -> OffsetMap:
-        """For one thread; ``key``: 16 random bytes, so that nobody can choose keys that collide."""
+        """Return a map for one thread. ``key`` is 16 random bytes, so that a client cannot choose colliding keys."""
         return OffsetMap(self.map_bytes, key=key, load_factor=min(self.dedupe_load_factor, _FULLEST))

@@ -5,7 +5,7 @@ The functions are pure. A follower fetches with the epoch of its last batch, and
 ==================================================  ==========================================================
 the leader's end offset of that epoch               the leader's response
 ==================================================  ==========================================================
-unknown                                             OffsetOutOfRangeError: the follower starts over
+unknown, or a fetch offset below the log start      OffsetOutOfRangeError: the follower starts over
 of a smaller epoch, or below the fetch offset       diverging: that epoch and its end offset
 else                                                no divergence: the follower's log is a valid prefix
 ==================================================  ==========================================================
@@ -43,10 +43,7 @@ class FollowerTruncation:
 def diverging_epoch(
     epochs: LeaderEpochCache, *, log_start: int, log_end: int, last_fetched_epoch: int, fetch_offset: int
 ) -> EpochEndOffset | None:
-    """Return the diverging epoch and its end offset as the leader, or None if the logs do not diverge.
-
-    Raise OffsetOutOfRangeError with the fetch offset if the epoch is unknown or the offset is below the log start.
-    """
+    """Return, as the leader, the diverging epoch and its end, or None. Raise OffsetOutOfRangeError as in the table."""
     answer = epochs.end_offset_for(last_fetched_epoch, log_end)
     if answer is None:
         raise OffsetOutOfRangeError(

@@ -103,10 +103,7 @@ class LeaderEpochCache:
         return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
 
     def entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-        """Return the entries for the records in ``[start_offset, end_offset)``.
-
-        The first starts at or after ``start_offset``.
-        """
+        """Return the entries for ``[start_offset, end_offset)``. The first one starts at or after ``start_offset``."""
         part = LeaderEpochCache()
         part._entries = self._entries
         if start_offset >= 0:
@@ -117,10 +114,7 @@ class LeaderEpochCache:
     # --- changing ---
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Record that ``epoch`` began at ``start_offset``, and drop entries that contradict it.
-
-        Return True on a change.
-        """
+        """Record that ``epoch`` began at ``start_offset``. Drop contradicting entries. Return True on a change."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"no leader epoch: epoch {epoch} at offset {start_offset}")
         entries = self._entries

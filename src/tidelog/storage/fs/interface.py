@@ -1,7 +1,7 @@
 """Every operating-system call of the engine, as three protocols: FileSystem, File and Lock.
 
-The module owns nothing. A test can replace the file system with a simulated disk that crashes between any two calls,
-loses unsynced data, tears a write or runs full.
+The module owns nothing. A test can replace the file system with a simulated disk. That disk may crash between any two
+calls, lose unsynced data, tear a write or run full.
 
 Every implementation guarantees:
 
@@ -58,9 +58,7 @@ class File(Protocol):
     def pread(self, length: int, position: int) -> bytes: ...
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
-        """Fill ``buffer`` from ``position`` on and return the bytes read, fewer than its length only at the end of the
-        file.
-        """
+        """Fill ``buffer`` from ``position`` on. Return the bytes read, fewer only at the end of the file."""
         ...
 
     def pwrite(self, data: Buffer, position: int) -> int: ...
@@ -76,10 +74,7 @@ class File(Protocol):
     def sync(self) -> None: ...
 
     def map(self, size: int) -> MappedBytes:
-        """Map the first ``size`` bytes read-only.
-
-        The mapping shows later ``pwrite`` calls. ``size`` must be above 0.
-        """
+        """Map the first ``size`` bytes (above 0) read-only. The mapping shows later ``pwrite`` calls."""
         ...
 
     def fileno(self) -> int: ...
@@ -132,10 +127,7 @@ class FileSystem(Protocol):
         ...
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
-        """Set a file's modification time.
-
-        Retention uses it as the age of a log without timestamps, so a replacement keeps it.
-        """
+        """Set the modification time, which retention uses for logs without timestamps. Replaced files keep theirs."""
         ...
 
     def remove(self, path: Path, *, missing_ok: bool = False) -> None: ...
@@ -151,10 +143,7 @@ class FileSystem(Protocol):
     def sync_dir(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> Lock:
-        """Lock a file against other processes and this one, and create a missing file.
-
-        Raise LockedError if it is locked.
-        """
+        """Lock a file (created if missing) against other processes and this one. Raise LockedError if it is locked."""
         ...
 
     def lock_holder(self, path: Path) -> int | None:

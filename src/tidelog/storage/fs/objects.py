@@ -1,4 +1,4 @@
-"""A read-only file system over object storage: every store that fsspec knows (S3, GCS, Azure, HDFS, HTTP).
+"""A read-only file system over every object store that fsspec knows (S3, GCS, Azure, HDFS, HTTP).
 
 A store has no locks, so no process holds a directory in it. If the clean shutdown marker was copied too, the directory
 counts as clean. Otherwise it counts as an unclean shutdown, and a reader trusts only data that a CRC proves.

@@ -1,4 +1,4 @@
-"""A file system that refuses every call that writes, creates or locks. It enforces "reading never writes".
+"""A file system that refuses all calls that write, create or lock, so that reading never writes.
 
 It owns only its reference to the inner file system.
 """

@@ -2,8 +2,7 @@
 
 The class owns one ``.index`` or ``.timeindex`` file of entries of equal size, then zeros up to the preallocated length.
 States: *missing* -> opening preallocates ``max_index_bytes`` with no entries; *existing* -> its whole length counts as
-entries, as in Kafka; *trimmed* -> no zeros are left. After an unclean shutdown that count is wrong, so the segment is
-recovered.
+entries, as in Kafka; *trimmed* -> no zeros are left. (The count is wrong after an unclean shutdown, until recovery.)
 
 Entries are written with ``pwrite`` and read through a mapping. A store into a mapping of a sparse file would kill the
 process with SIGBUS if the disk is full, while ``pwrite`` raises. New entries stay in memory until there are
@@ -131,10 +130,7 @@ class MappedIndex(ABC):
         return 0 <= offset - self._base_offset <= _MAX_RELATIVE_OFFSET
 
     def relative_offset(self, offset: int) -> int:
-        """Return ``offset`` as stored.
-
-        Raise OverflowError if it does not fit (Kafka's IndexOffsetOverflowException).
-        """
+        """Return ``offset`` as stored. Raise OverflowError if it does not fit; Kafka: IndexOffsetOverflowException."""
         if not self.can_append_offset(offset):
             raise OverflowError(
                 f"offset {offset} does not lie within 31 bits above the base offset {self._base_offset} of {self._path}"
@@ -144,10 +140,7 @@ class MappedIndex(ABC):
     # --- changing the file ---
 
     def resize(self, size: int) -> bool:
-        """Make the file ``size`` bytes long (rounded down to complete entries). Return False if it already is.
-
-        Entries that fit in the new size remain.
-        """
+        """Make the file ``size`` bytes long, rounded down. Return False if it already is. Entries that fit remain."""
         self._require_open()
         size = self._rounded(size)
         if size == self._length:
@@ -180,10 +173,7 @@ class MappedIndex(ABC):
             self._write(self._view.pending)
 
     def sync(self) -> None:
-        """Run fsync for the writes since the last sync. It is the only changing call that needs no lock.
-
-        Concurrent writes mark the file dirty again, so the next sync covers them.
-        """
+        """Run fsync for the writes since the last sync, without a lock. Concurrent writes are left to the next sync."""
         if self._dirty:
             self._dirty = False
             try:

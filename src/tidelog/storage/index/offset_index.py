@@ -1,9 +1,8 @@
 """The file ``.index``: from a record offset to its position in the segment.
 
 An entry has 8 bytes, big-endian: the offset relative to the segment's base (int32), and the position in ``.log``
-(int32). Both ascend strictly. An entry holds the *last* offset of the batch at that position. The index is sparse: it
-has one entry per ``index.interval.bytes`` of log. While its segment is active, the file is preallocated and ends in
-zeros.
+(int32). Both ascend strictly. An entry holds the *last* offset of the batch at that position. The index is sparse, with
+one entry per ``index.interval.bytes`` of log. The file of an active segment is preallocated and ends in zeros.
 
 OffsetIndexReader is pure, over bytes. OffsetIndexWriter owns a file (for states, crashes and threads see
 ``mapped_index``). Source: Kafka's ``OffsetIndex``.
@@ -66,8 +65,7 @@ class OffsetIndexReader:
         return _entry(self._data, self._base_offset, number)
 
     def valid_prefix(self) -> OffsetIndexReader:
-        """Return the entries before the first that does not ascend, so the zeros after a broker's last entry are left
-        out.
+        """Return the entries before the first that does not ascend, without the zeros after a broker's last entry.
 
         A segment's first batch has no index entry, so an entry with position 0 is invalid.
         """
@@ -85,9 +83,7 @@ class OffsetIndexReader:
         return _lookup(self._data, self._entries, self._base_offset, offset)
 
     def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
-        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None if there is
-        none.
-        """
+        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None."""
         return _upper_bound(self._data, self._entries, self._base_offset, start.position + fetch_bytes)
 
     def sanity_check(self) -> None:
@@ -127,9 +123,7 @@ class OffsetIndexWriter(MappedIndex):
         return self._read(question)
 
     def upper_bound(self, start: OffsetPosition, fetch_bytes: int) -> OffsetPosition | None:
-        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None if there is
-        none.
-        """
+        """Return the first entry at or after the end of a read of ``fetch_bytes`` from ``start``, or None."""
         end = start.position + fetch_bytes
 
         def question(data: Buffer, written: int, pending: bytes) -> OffsetPosition | None:
@@ -141,10 +135,7 @@ class OffsetIndexWriter(MappedIndex):
         return self._read(question)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry.
-
-        Raise InvalidOffsetError if ``offset`` is not above the last, ValueError if the index is full.
-        """
+        """Add an entry. Raise InvalidOffsetError if ``offset`` does not ascend, ValueError if the index is full."""
         if self.is_full:
             raise ValueError(f"append to a full index of {self.entries} entries: {self.path}")
         if offset <= self._last_offset and self._count:

@@ -73,8 +73,7 @@ class TimeIndexReader:
         return _entry(self._data, self._base_offset, number)
 
     def valid_prefix(self) -> TimeIndexReader:
-        """Return the entries before the first that does not ascend, so the zeros after a broker's last entry are left
-        out.
+        """Return the entries before the first that does not ascend, without the zeros after a broker's last entry.
 
         A first entry of all zeros (timestamp 0 at the base offset) looks like preallocated zeros unless another entry
         follows it. Leaving it out only makes a search begin earlier.
@@ -95,9 +94,7 @@ class TimeIndexReader:
         return _lookup(self._data, self._entries, self._base_offset, timestamp)
 
     def sanity_check(self) -> None:
-        """Raise IndexCorruptError for an invalid size, a last timestamp below the first or a last offset below the
-        base.
-        """
+        """Raise IndexCorruptError for a wrong size, or if the last timestamp or offset is below the first or base."""
         _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
 
 
@@ -181,9 +178,7 @@ class TimeIndexWriter(MappedIndex):
         )
 
     def sanity_check(self) -> None:
-        """Raise IndexCorruptError for an invalid size, a last timestamp below the first or a last offset below the
-        base.
-        """
+        """Raise IndexCorruptError for a wrong size, or if the last timestamp or offset is below the first or base."""
         self.write_pending()
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 

@@ -1,9 +1,8 @@
-"""The file ``.txnindex``: the aborted transactions whose marker is in this segment.
+"""The file ``.txnindex``: the aborted transactions with their marker in this segment, to be skipped.
 
-A consumer uses it to skip their records. An entry has 34 bytes, big-endian: version (int16, 0), producer id, first
-offset, last offset (the abort marker's), and the last stable offset when the marker was written (int64 each). Last
-offsets ascend. The file exists only if a transaction was aborted. Entries are appended, never preallocated. A crash may
-leave an incomplete entry at the end.
+An entry has 34 bytes, big-endian: version (int16, 0), producer id, first offset, last offset (the abort marker's), and
+the last stable offset when the marker was written (int64 each). Last offsets ascend. The file exists only if a
+transaction was aborted. Entries are appended, never preallocated. A crash may leave an incomplete entry at the end.
 
 TransactionIndexReader is pure, over bytes. TransactionIndexWriter owns a file, which it opens at the first write.
 Thread rule: the caller of a writing call holds the partition's lock. Any thread may read. Source: Kafka's

@@ -77,10 +77,7 @@ class Cleaning:
 
     @contextmanager
     def cut(self, partition: TopicPartition, log: PartitionLog, offset: int | None = None) -> Iterator[None]:
-        """Pause the cleaner for a log while the caller truncates it to ``offset``.
-
-        None means that the log is emptied.
-        """
+        """Pause the cleaner for a log while the caller truncates it to ``offset``, or empties it (None)."""
         state = self._state
         is_current = self._table.current.get(partition) is log
         if state is None or not is_current or (offset is not None and offset >= log.base_offsets[-1]):
@@ -131,10 +128,7 @@ class Cleaning:
             self._state.lose(path)
 
     def logs_for_retention(self) -> Iterator[PartitionLog]:
-        """Yield the logs that are not compacted, each current log before its future one.
-
-        The cleaner is paused for a partition until the next one is requested.
-        """
+        """Yield the logs to delete from, current before future. The cleaner pauses for each until the next one."""
         for partition, log in list(self._table.current.items()):
             if log.config.is_compacted or (self._state and not self._state.pause_unless_compacted(partition)):
                 continue

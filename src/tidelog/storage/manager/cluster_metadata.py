@@ -1,8 +1,8 @@
 """The settings and replicas of topics, read from a broker's copy of the cluster metadata.
 
 Recovery needs them because ``index.interval.bytes`` decides the bytes of an index, and the disk holds a topic's
-settings nowhere else. The sources in a log directory are the newest KRaft snapshot (``…-….checkpoint``) of
-``__cluster_metadata-0``, then the complete batches of its segments up to the first damaged one.
+settings nowhere else. The first source in a log directory is the newest KRaft snapshot (``…-….checkpoint``) of
+``__cluster_metadata-0``. The complete batches of its segments follow, up to the first damaged one.
 
 These records are read, and all others skipped: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord
 (replicas), ConfigRecord of topics and brokers. Reading changes nothing. Source: Kafka's metadata records (KIP-631).

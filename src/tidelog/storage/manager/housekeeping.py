@@ -15,10 +15,10 @@ kafka-delete-logs                when the next is due, else every               
                                  ``file.delete.delay.ms``
 ===============================  ==============================================  ====================================
 
-The first run of each task comes after ``log.initial.task.delay.ms``. High watermarks are first written after their
-period if that is shorter, because until then a reader of the files finds none for a new log. If a task fails for one
-log, it reports the failure and goes on with the next. A disk failure takes the log's directory offline. Thread rule:
-the scheduler's threads only. No task overlaps itself. Source: Kafka's ``LogManager``, ``ReplicaManager`` for the high
+The first run of each task comes after ``log.initial.task.delay.ms``. High watermarks are written earlier if their
+period is shorter, because until then a reader of the files finds none for a new log. If a task fails for one log, it
+reports the failure and goes on with the next. A disk failure takes the log's directory offline. Thread rule: the
+scheduler's threads only. No task overlaps itself. Source: Kafka's ``LogManager``, ``ReplicaManager`` for the high
 watermarks.
 """
 

@@ -1,4 +1,4 @@
-"""Log directories that the Python API opened for writing, maintained as a broker does: a LogManager inside.
+"""Log directories opened for writing by the Python API and maintained by a LogManager, as in a broker.
 
 All logs are loaded at once. Retention, compaction, checkpoints, flushes and the removal of deleted logs run in daemon
 threads until the last directory is closed. Closing a log's handle leaves the log open. A topic's settings come from the
@@ -83,10 +83,7 @@ class KeptDirectories:
         return {path: KeptDirectory(self, path) for path in sorted(self._open)}
 
     def open_log(self, path: Path) -> WrittenLog:
-        """Return the partition at ``path``, or create it.
-
-        Raise DirectoryError, InconsistentTopicIdError or StorageError.
-        """
+        """Return or create the partition at ``path``. Raise DirectoryError, StorageError, InconsistentTopicIdError."""
         self._guard.check()
         partition = partition_for_writing(path)
         if path.parent not in self._open:

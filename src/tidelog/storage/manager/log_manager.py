@@ -73,9 +73,8 @@ class LogManager:
     ) -> None:
         """Nothing is read before ``startup``. Without a scheduler there is no housekeeping and no compaction.
 
-        ``is_stray`` returns True for a loaded log that does not belong here and must be set aside. ``on_locked`` runs
-        after the directories are locked and before any log is loaded. ``on_offline`` runs when a directory has failed,
-        and ``on_all_failed`` after the last one.
+        ``is_stray`` returns True for a loaded log to set aside. ``on_locked`` runs between locking and loading.
+        ``on_offline`` runs after a directory has failed, ``on_all_failed`` after the last one.
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
@@ -144,8 +143,7 @@ class LogManager:
             self._cleaning.start()
 
     def shutdown(self, broker_epoch: int | None = None) -> None:
-        """Shut down cleanly. The call is idempotent. ``broker_epoch`` goes into the marker, and None keeps its previous
-        epoch.
+        """Shut down cleanly; idempotent. ``broker_epoch`` goes into the marker, and None keeps its previous epoch.
 
         A log that fails to close is logged. Its directory gets no marker, so the next start recovers it.
         """
@@ -215,10 +213,7 @@ class LogManager:
         return (table.future if is_future else table.current).get(partition)
 
     def require(self, partition: TopicPartition) -> PartitionLog:
-        """Return the log.
-
-        Raise StorageError if its directory is offline, UnknownTopicOrPartitionError if there is none.
-        """
+        """Return the log. Raise StorageError if its directory is offline, else UnknownTopicOrPartitionError."""
         return self._table.require(partition)
 
     def partitions(self) -> list[TopicPartition]:
@@ -256,10 +251,9 @@ class LogManager:
     ) -> PartitionLog:
         """Return the partition's log, and create it if missing. A future log of an earlier log is then set aside.
 
-        ``is_new`` says that the topic is new, so its log cannot be in an offline directory. If it is False, an offline
-        directory makes a missing log a StorageError. ``directory_id`` chooses the directory for creation, unless
-        ``prefer`` did. With ``syncs`` the directory's name is durable on return, else after ``sync_directories``. Raise
-        InconsistentTopicIdError if the log has another topic id.
+        ``is_new`` says that the topic is new, so its log cannot be in an offline directory. Otherwise a missing log and
+        an offline directory are a StorageError. ``directory_id`` chooses a new log's directory, unless ``prefer`` did.
+        With ``syncs`` it is durable on return, else after ``sync_directories``. Raise InconsistentTopicIdError.
         """
         with self._mutex:
             self._require_running()
@@ -271,9 +265,8 @@ class LogManager:
                         f"Can not create log for {partition}: it may lie in one of the log directories that are"
                         f" offline, {self._directories.offline_text}"
                     )
-                if (
-                    not is_future and partition in self._table.future
-                ):  # its current log is gone, so it cannot belong to the new one
+                if not is_future and partition in self._table.future:
+                    # Its current log is gone, so it cannot belong to the new one.
                     self.delete(partition, is_future=True, is_stray=True)
                 log = self._making.make(
                     partition, is_future=is_future, topic_id=topic_id, directory_id=directory_id, syncs=syncs
@@ -389,11 +382,10 @@ class LogManager:
         return self._moves.under_way
 
     def move(self, partition: TopicPartition, path: Path) -> None:
-        """Start to move a partition to another log directory. The scheduler's threads carry it out, or else
-        ``run_move``.
+        """Start to move a partition to another log directory, in the scheduler's threads or by ``run_move``.
 
         If ``path`` is the current directory, a move in progress is cancelled. A move in progress to ``path`` continues.
-        Raise DirectoryError if ``path`` is not configured, StorageError if it is offline, UnknownTopicOrPartitionError.
+        Raise DirectoryError if it is not configured, StorageError if it is offline, UnknownTopicOrPartitionError.
         """
         with self._mutex:
             self.handle_failures()

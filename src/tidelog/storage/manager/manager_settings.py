@@ -43,10 +43,7 @@ class ManagerSettings:
     """True if the cleaner runs. If it is False, compacted topics are neither compacted nor deleted from."""
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     verifies_transactions: bool = False
-    """A client's first batch of a transaction needs a verification guard.
-
-    The check requires a transaction coordinator.
-    """
+    """A client's first batch of a transaction needs a guard, which requires a transaction coordinator."""
     is_sole_replica: bool = True
     """No other broker replicates the logs, so the high watermark is the log end. This is no Kafka key."""
 

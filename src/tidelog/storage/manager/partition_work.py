@@ -1,8 +1,8 @@
-"""The same work for the partitions of a directory held by the caller: parallel, with progress, cancellable.
+"""The same work for many partitions in a directory held by the caller: parallel and cancellable.
 
 The largest partitions come first, so that a large one does not run alone at the end. A failure affects only its own
 partition. A cancelled or interrupted run sets the event and waits for the running work, which regularly calls
-``check_cancelled``.
+``check_cancelled``. Progress is reported to a listener.
 
 Thread rule: one thread calls ``run``. Any thread may call ``tell`` and ``check_cancelled``.
 """

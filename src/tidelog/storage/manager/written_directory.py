@@ -66,7 +66,7 @@ class WrittenDirectory:
     def open_log(self, path: Path) -> WrittenLog:
         """Load a partition of this directory, and create it if missing.
 
-        Raise DirectoryError for a name that is not TOPIC-PARTITION, LockedError if the log is already open, and
+        Raise DirectoryError for a name that is not TOPIC-PARTITION, LockedError if the log is already open. Raise
         InconsistentTopicIdError if it belongs to another topic of that name.
         """
         self._guard.check()
@@ -98,9 +98,9 @@ class WrittenDirectory:
         self._directory.checkpoint()
 
     def close(self) -> None:
-        """Shut down cleanly. The call is idempotent.
+        """Shut down cleanly; idempotent.
 
-        If a log fails to close, the others are still closed and the lock is released. Then the first failure is raised.
+        Close every log and release the lock even if one fails, then raise the error.
         """
         with self._mutex:
             if self._closed:

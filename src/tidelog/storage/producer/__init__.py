@@ -1,4 +1,4 @@
-"""Producer ids, sequences and transactions of one log, and their snapshot."""
+"""The producer ids, sequences and transactions of a log, and their snapshot."""
 
 from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.append_origin import AppendOrigin

@@ -1,10 +1,9 @@
-"""One producer's part of an append: checks the batches one after the other and gathers what they change.
+"""A producer's part of an append: it checks the batches one by one and collects their changes.
 
-Begins with the producer's entry as it is, leaves it untouched; ``ProducerState.update`` takes the result over once the
-append is sure. Errors: InvalidProducerEpochError, OutOfOrderSequenceError, InvalidTransactionStateError,
+It starts from the producer's entry and leaves that unchanged. ``ProducerState.update`` applies the result once all
+checks have passed. Raises InvalidProducerEpochError, OutOfOrderSequenceError, InvalidTransactionStateError or
 TransactionCoordinatorFencedError, each with the offset.
-Called by: the log's append, under the partition's lock. Source: Kafka's ``ProducerAppendInfo`` (KIP-98, KIP-360,
-KIP-890).
+Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerAppendInfo`` (KIP-98, KIP-360, KIP-890).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tidelog.storage.producer.verification import PendingVerification
 
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 _RISING_EPOCHS: Final = 2
-"""The ``transaction.version`` from which on the end of a transaction raises its producer's epoch (KIP-890)."""
+"""The ``transaction.version`` from which the end of a transaction raises its producer's epoch (KIP-890)."""
 
 
 class CompletedTransaction(NamedTuple):
@@ -44,18 +43,18 @@ class ProducerAppendInfo:
         self._origin = origin
         self._pending = pending
         self.updated = current.without_batches()
-        """The producer after this append; ``batches`` only those of it."""
+        """The producer after this append; ``batches`` are only the append's."""
         self.started: list[LogOffsetMetadata] = []
         """First offsets of the transactions that this append begins."""
         self.ends_verification = False
-        """Whether nothing of the producer is pending for verification after this append."""
+        """True if this append ends the producer's pending verification."""
 
     @property
     def producer_id(self) -> int:
         return self._current.producer_id
 
     def append_data(self, batch: ProducerBatch, first_offset: LogOffsetMetadata | None = None) -> None:
-        """A data batch; ``first_offset`` where its position is known."""
+        """Check and add a data batch; ``first_offset`` gives its position if that is known."""
         self._check_epoch(batch.producer_epoch, batch.base_offset)
         if self._origin is AppendOrigin.CLIENT:
             self._check_sequence(batch)
@@ -66,7 +65,10 @@ class ProducerAppendInfo:
     def append_marker(
         self, batch: ProducerBatch, record: MarkerRecord | None, transaction_version: int = 0
     ) -> CompletedTransaction | None:
-        """A control batch; ``record`` is None where compaction emptied it. None for a transaction without data here."""
+        """Check and add a control batch; ``record`` is None if compaction emptied it.
+
+        Return the ended transaction, or None if it has no data in this log.
+        """
         if record is None:
             self._note_verification(batch)
             return None
@@ -93,7 +95,7 @@ class ProducerAppendInfo:
             self.ends_verification = True
 
     def _check_marker_epoch(self, batch: ProducerBatch, transaction_version: int) -> None:
-        """From version 2 on it lies above that of the data; a marker that comes again has the same (KIP-1228)."""
+        """Check the epoch. In version 2 it is above the data's; a repeated marker has the same (KIP-1228)."""
         known = self.updated
         comes_again = known.transaction_first_offset is None or batch.producer_epoch == MAX_PRODUCER_EPOCH
         rises = transaction_version >= _RISING_EPOCHS
@@ -115,19 +117,19 @@ class ProducerAppendInfo:
             )
 
     def _check_sequence(self, batch: ProducerBatch) -> None:
-        """Which first sequence may come next.
+        """Check that the batch's first sequence may come next.
 
         ======================================  ==========================================
         the producer's epoch so far             allowed
         ======================================  ==========================================
-        none known, in the log or this append   any (its batches may have been deleted)
-        another than the batch's                0
-        the batch's                             the one after the last (2^31 - 1, then 0)
+        unknown in the log and in this append   any (its batches may have been deleted)
+        not the batch's epoch                   0
+        the batch's epoch                       the last sequence + 1 (2^31 - 1, then 0)
         the batch's, unknown before the append  any
         ======================================  ==========================================
 
-        While a verification is pending, none above the lowest it waits for; and 0 where it is for a transaction of
-        version 2 and no batch of the producer is remembered.
+        While a verification is pending, no sequence above its lowest one is allowed. If it is of version 2 and no batch of
+        the producer is remembered, only 0 is allowed.
         """
         known, updated, pending = self._current, self.updated, self._pending
         if pending is not None:

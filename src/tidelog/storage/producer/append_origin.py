@@ -1,4 +1,4 @@
-"""Who appends a batch, which decides how much of it is checked. Source: Kafka's ``AppendOrigin``."""
+"""The origin of an append, which decides the checks of its batches. Source: Kafka's ``AppendOrigin``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class AppendOrigin(enum.Enum):
     ============  =====================  ===============  ==================
     CLIENT        checked                checked          checked
     COORDINATOR   not (it has none)      checked          checked
-    REPLICATION   not (the leader did)   not              not
+    REPLICATION   not (leader did it)    not              not
     RAFT_LEADER   not                    checked          checked
     ============  =====================  ===============  ==================
 

@@ -1,6 +1,6 @@
-"""What a log knows of one producer: its epoch, its last five batches, its open transaction.
+"""A log's knowledge of a producer: its epoch, its last five batches, its open transaction.
 
-Pure values; changed under the partition's lock. Called by: the producer state, snapshots, append checks, reports.
+Pure values. Thread rule: the caller holds the partition's lock.
 Source: Kafka's ``ProducerStateEntry`` and ``BatchMetadata`` (KIP-98).
 """
 
@@ -20,7 +20,7 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 class CachedBatch(NamedTuple):
-    """A batch a producer wrote; ``offset_delta`` is its last offset minus its first, ``timestamp`` its largest."""
+    """A batch of a producer: ``offset_delta`` is last minus first offset, ``timestamp`` is its largest."""
 
     last_sequence: int
     last_offset: int
@@ -29,7 +29,7 @@ class CachedBatch(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Sequences go around from 2^31 - 1 to 0."""
+        """The batch's first sequence; sequences wrap around from 2^31 - 1 to 0."""
         if self.last_sequence < self.offset_delta:
             return _MAX_SEQUENCE - (self.offset_delta - self.last_sequence) + 1
         return self.last_sequence - self.offset_delta
@@ -40,15 +40,15 @@ class CachedBatch(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """What says of a producer where it was: its last data, or the marker of its epoch where that is all there is."""
+    """A producer's last record: the last data offset, or the epoch of its marker if there is no data."""
 
     last_data_offset: int
-    """-1: none in this epoch."""
+    """The last data offset; -1 if this epoch has no data."""
     producer_epoch: int
 
 
 class ProducerBatch(Protocol):
-    """The columns of a batch that matter here; a row of the batch table is one."""
+    """The columns of a batch that matter here; a row of the batch table has them."""
 
     @property
     def producer_id(self) -> int: ...
@@ -68,14 +68,14 @@ class ProducerBatch(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ProducerEntry:
-    """One producer; the defaults are those of a producer nothing is known of. Timestamps in milliseconds."""
+    """A producer; the defaults are those of an unknown producer. Timestamps are in ms."""
 
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH
     coordinator_epoch: int = -1
     last_timestamp: int = -1
     transaction_first_offset: int | None = None
-    """First offset of the open transaction."""
+    """The first offset of the open transaction."""
     batches: deque[CachedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
     """The last batches of this epoch, oldest first."""
 
@@ -96,10 +96,10 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def add_batch(self, batch: ProducerBatch) -> bool:
-        """A data batch of any epoch; whether it begins a transaction.
+        """Add a data batch of any epoch; return True if it begins a transaction.
 
-        One of another epoch forgets the batches of the epoch before. InvalidTransactionStateError if it is not part of
-        the open transaction.
+        A batch of another epoch clears the batches of the epoch before. Raise InvalidTransactionStateError if the batch is
+        outside the open transaction.
         """
         transactional = bool(batch.attributes & TRANSACTIONAL_FLAG)
         if self.transaction_first_offset is not None and not transactional:
@@ -119,7 +119,7 @@ class ProducerEntry:
         return True
 
     def end_transaction(self, *, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
-        """Its first offset, None if there was none."""
+        """End the transaction; return its first offset, or None if there was no transaction."""
         first_offset = self.transaction_first_offset
         self.set_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
@@ -133,7 +133,7 @@ class ProducerEntry:
             self.producer_epoch = producer_epoch
 
     def find_duplicate(self, batch: ProducerBatch) -> CachedBatch | None:
-        """The cached batch of the same epoch with exactly the sequences of ``batch``: it was appended before."""
+        """Return the cached batch with the epoch and exactly the sequences of ``batch``: it is a duplicate."""
         if batch.producer_epoch != self.producer_epoch:
             return None
         last_sequence = last_sequence_of(batch.base_sequence, batch.last_offset - batch.base_offset)
@@ -152,7 +152,7 @@ class ProducerEntry:
         )
 
     def merge(self, later: ProducerEntry) -> None:
-        """Take over what an append changed; the batches of the same epoch stay."""
+        """Apply the changes of an append; the batches stay if the epoch is the same."""
         self.set_epoch(later.producer_epoch)
         self.batches.extend(later.batches)
         self.coordinator_epoch = later.coordinator_epoch
@@ -161,7 +161,7 @@ class ProducerEntry:
 
 
 def last_sequence_of(base_sequence: int, delta: int) -> int:
-    """The sequence ``delta`` records after ``base_sequence``; -1 where there are no sequences."""
+    """Return the sequence ``delta`` records after ``base_sequence``, or -1 if there are no sequences."""
     if base_sequence == NO_SEQUENCE:
         return NO_SEQUENCE
     if base_sequence > _MAX_SEQUENCE - delta:
@@ -170,5 +170,5 @@ def last_sequence_of(base_sequence: int, delta: int) -> int:
 
 
 def next_sequence(last_sequence: int) -> int:
-    """The one after ``last_sequence``, which may be the largest."""
+    """Return the sequence after ``last_sequence``, which may be the largest."""
     return 0 if last_sequence == _MAX_SEQUENCE else last_sequence + 1

@@ -1,23 +1,23 @@
-"""The order in which Java's ``HashMap<Long, ...>`` lists its keys, for snapshots equal to Kafka's byte for byte.
+"""The iteration order of Java's ``HashMap<Long, ...>``, so that snapshots equal Kafka's byte for byte.
 
-Kafka keeps its producers in a HashMap and writes them as it iterates: bucket by bucket. Which bucket a key lies in
-depends on the table's size, which only ever grows, so the order depends on the map's history and is kept as one here.
+Kafka keeps its producers in a HashMap and writes them in iteration order, bucket by bucket. A key's bucket depends on
+the size of the table, which only grows. So the order depends on the map's history, and this class tracks it.
 
 ==================  =========================================================================
 rule                in Java's HashMap
 ==================  =========================================================================
 hash of a long      ``v ^ v >>> 32`` as 32 bits, then ``h ^ h >>> 16``
 bucket              the hash's low bits; the table begins with 16 buckets
-growth              to twice the size after a ``put`` that leaves more than 3/4 as many keys;
-                    ``computeIfAbsent`` grows at the *next* call instead
-a long bucket       of nine keys after a ``put``, of eight after a ``computeIfAbsent``: becomes a
-                    tree (see ``hash_tree``), or in a table below 64 buckets the table grows
-place in a bucket   ``put`` appends, ``computeIfAbsent`` prepends; growing keeps the order; a
-                    tree that growing leaves with six keys or fewer becomes a list again
+growth              doubles after a ``put`` that fills more than 3/4 of the table;
+                    ``computeIfAbsent`` grows it at the *next* call instead
+a long bucket       nine keys after a ``put``, or eight after a ``computeIfAbsent``: becomes a
+                    tree (see ``hash_tree``); in a table below 64 buckets, the table grows
+place in a bucket   ``put`` appends, ``computeIfAbsent`` prepends; growth keeps the order; a
+                    tree with six keys or fewer after growth becomes a list again
 clearing            keeps the size of the table
 ==================  =========================================================================
 
-Pure. Called by: the producer state. Source: the documentation and behaviour of ``java.util.HashMap``.
+Pure. Source: the documentation and behaviour of ``java.util.HashMap``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class JavaHashOrder:
-    """A set of longs that iterates as Java's HashMap would."""
+    """A set of longs that iterates like Java's HashMap."""
 
     def __init__(self) -> None:
         self._table_size = 0
         self._buckets: dict[int, list[int] | TreeBucket] = {}
-        """The buckets that are not empty, by their place in the table."""
+        """The non-empty buckets by their index in the table."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class JavaHashOrder:
         self._add(key, at_front=True)
 
     def remove(self, key: int) -> None:
-        """As an iterator removes (``removeIf``). KeyError if it is not there."""
+        """Remove a key like an iterator does (``removeIf``). Raise KeyError if it is missing."""
         slot = self._slot(key)
         bucket = self._buckets.get(slot, [])
         if key not in bucket:
@@ -81,7 +81,7 @@ class JavaHashOrder:
         self._count = 0
 
     def _add(self, key: int, *, at_front: bool) -> bool:
-        """Whether it was not there."""
+        """Add a key; return False if it was present."""
         slot = self._slot(key)
         bucket = self._buckets.get(slot)
         if bucket is None:
@@ -107,7 +107,7 @@ class JavaHashOrder:
         return self._count * 4 > self._table_size * 3
 
     def _grow(self) -> None:
-        """Each bucket is split in two by one more bit of the hash."""
+        """Double the table: one more bit of the hash splits each bucket into two."""
         old_size, old = self._table_size, self._buckets
         self._table_size = old_size * 2 or _FIRST_SIZE
         self._buckets = {}
@@ -131,7 +131,7 @@ def _tree(keys: list[int]) -> TreeBucket:
 
 
 def _hash(key: int) -> int:
-    """A signed 32-bit number."""
+    """Return the hash as a signed 32-bit number."""
     bits = key & _MASK_64
     folded = (bits ^ bits >> 32) & _MASK_32
     mixed = folded ^ folded >> 16

@@ -1,9 +1,9 @@
-"""A bucket of Java's ``HashMap`` that has become a tree: a red-black tree, and the list the bucket is iterated by.
+"""A tree bucket of Java's ``HashMap``: a red-black tree, and the list that gives the iteration order.
 
-Java keeps both. A new key goes behind its parent in the list, and then the root of the tree to the list's front, so the
-order follows from the shape of the tree, which is that of the textbook's algorithms (Cormen et al., "Introduction to
+Java keeps both. A new key goes behind its parent in the list, then the root of the tree moves to the list's front. So
+the order follows from the shape of the tree, given by the textbook's algorithms (Cormen et al., "Introduction to
 Algorithms"). Keys are compared by hash, as signed 32-bit numbers, then by value.
-Pure. Called by: the hash order. Source: behaviour of ``java.util.HashMap`` (Java 17).
+Pure. Source: behaviour of ``java.util.HashMap`` (Java 17).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Node:
 
 
 class TreeBucket:
-    """``keys`` in the order of iteration; at least one of them."""
+    """A non-empty bucket; ``keys`` are in iteration order."""
 
     def __init__(self, hashed: Iterable[tuple[int, int]]) -> None:
-        """From (signed hash, key) pairs in the order of the list the bucket was."""
+        """Build the bucket from the (signed hash, key) pairs of the previous list, in list order."""
         self._root: _Node | None = None
         self._nodes: dict[int, _Node] = {}
         self.keys: list[int] = []
@@ -49,7 +49,7 @@ class TreeBucket:
         self._root_to_front()
 
     def remove(self, key: int) -> None:
-        """As an iterator removes: the list only loses the key, the root does not move."""
+        """Remove a key like an iterator does: the list only loses the key, the root does not move."""
         node = self._nodes.pop(key)
         self.keys.remove(key)
         if node.children[LEFT] and node.children[RIGHT]:
@@ -70,7 +70,7 @@ class TreeBucket:
             self.keys.insert(0, self._root.key)
 
     def _insert(self, hash_: int, key: int) -> _Node | None:
-        """The parent of the new node as it is found, before the tree is balanced."""
+        """Insert a node; return its parent from before the tree is balanced."""
         parent, below = None, self._root
         rank = (hash_, key)
         while below:
@@ -103,7 +103,7 @@ class TreeBucket:
             self._root.red = False
 
     def _repair_removal(self, node: _Node) -> None:
-        """``node`` counts as one black too few."""
+        """Restore the balance above ``node``, whose side lacks a black node."""
         while (parent := node.parent) and not node.red:
             side = _side(node)
             sibling = parent.children[1 - side]
@@ -131,7 +131,7 @@ class TreeBucket:
         node.red = False
 
     def _rotate(self, node: _Node, side: int) -> None:
-        """Let ``node`` sink to ``side``, its child of the other side rises."""
+        """Move ``node`` down to ``side``; its child of the other side takes its place."""
         child = node.children[1 - side]
         if child:
             inner = child.children[side]
@@ -143,7 +143,7 @@ class TreeBucket:
             node.parent = child
 
     def _replace(self, node: _Node, other: _Node | None) -> None:
-        """Put ``other`` where ``node`` hangs."""
+        """Put ``other`` in the place of ``node``."""
         if node.parent:
             node.parent.children[_side(node)] = other
         else:
@@ -152,7 +152,7 @@ class TreeBucket:
             other.parent = node.parent
 
     def _swap_with_successor(self, node: _Node) -> None:
-        """Exchange places and colours with the next larger key, which has no left child."""
+        """Swap places and colours with the next larger key, which has no left child."""
         successor = node.children[RIGHT]
         assert successor
         while lower := successor.children[LEFT]:

@@ -1,7 +1,7 @@
 """The end-of-transaction marker in a control batch. Pure: bytes in, value out.
 
 A transaction coordinator writes it as the first (and only) record of a control batch of the producer.
-Called by: the producer state's replay. Source: Kafka's ``EndTransactionMarker``, KIP-98.
+Source: Kafka's ``EndTransactionMarker``, KIP-98.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class MarkerRecord(NamedTuple):
 
 
 def read_marker(batch: Buffer) -> MarkerRecord | None:
-    """The marker of a whole v2 control batch, None where compaction left no record in it.
+    """Read the marker of a complete v2 control batch; return None if compaction emptied the batch.
 
-    CorruptRecordError where the first record is not a marker.
+    Raise CorruptRecordError if the first record is not a marker.
     """
     view = memoryview(batch).cast("B")
     if len(view) < _HEADER_BYTES:
@@ -65,7 +65,7 @@ class _Cursor:
         return self._data[self._at - count : self._at]
 
     def varint(self) -> int:
-        """A zig-zag varint of up to ten bytes."""
+        """Read a zig-zag varint of up to ten bytes."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.take(1)[0]

@@ -1,9 +1,8 @@
-"""Which batches of a table leave a trace in the producer state: a choice over whole columns.
+"""The rows of a batch table that affect the producer state, selected with column operations.
 
-A producer's batches between two of its markers are a stretch. Of a stretch the state remembers the last five batches,
-and where a transaction begins, which is its first batch; the others can be passed over. A stretch in which
-transactional and other batches mix is kept whole, so that the one that may not be there is found.
-Pure. Called by: the producer state's replay.
+A stretch is a producer's batches between two of its markers. The state remembers a stretch's last five batches, and its
+first batch, where a transaction may begin; the other batches can be skipped. A stretch that mixes transactional and
+other batches is kept complete, so that the replay finds the batch outside the transaction. Pure.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def replay_batches(table: BatchTable, rows: NDArray[np.intp]) -> Iterator[Replay
 
 
 def rows_with_a_trace(table: BatchTable) -> NDArray[np.intp]:
-    """Row numbers, ascending: all control batches and the data batches that matter, of batches with a producer id."""
+    """Return the ascending rows of all control batches and the relevant data batches with a producer id."""
     rows = np.flatnonzero(table.producer_id >= 0)
     if len(rows) <= BATCHES_TO_RETAIN + 1:
         return rows
@@ -58,7 +57,7 @@ def rows_with_a_trace(table: BatchTable) -> NDArray[np.intp]:
 
 
 def first_of_each_producer(table: BatchTable) -> list[int]:
-    """The producer ids of a table in the order they first appear; the id of its last batch once more at the end."""
+    """Return the producer ids of a table by first appearance, and the last batch's id once more at the end."""
     ids = table.producer_id[table.producer_id >= 0]
     if not len(ids):
         return []

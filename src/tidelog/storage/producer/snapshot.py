@@ -1,14 +1,13 @@
-"""``.snapshot``: the producers a log knows at an offset, so that loading need not read the whole log.
+"""The ``.snapshot`` file: a log's producers at an offset, so that loading need not read the complete log.
 
-Layout, big-endian: version (int16, 1), CRC-32C of all that follows it (uint32), number of entries (int32), then entries
-of 46 bytes: producer id (int64), epoch (int16), last sequence (int32), last offset (int64), offset delta of the last
-batch (int32), last timestamp (int64), coordinator epoch (int32), first offset of the open transaction (int64; -1 is
-none).
-The file's name is the offset: the state covers the batches below it.
+Layout, big-endian: version (int16, 1), CRC-32C of all bytes after it (uint32), number of entries (int32), then entries
+of 46 bytes. An entry has: producer id (int64), epoch (int16), last sequence (int32), last offset (int64), offset delta
+of the last batch (int32), last timestamp (int64), coordinator epoch (int32), first offset of the open transaction
+(int64; -1 is none). The file's name is the offset: the state covers the batches below it.
 
-Of the five batches a log remembers only the last is stored. The entries stand in the order of Kafka's hash table (see
-``hash_order``); only whoever wants equal bytes has to care.
-Pure: bytes in, bytes out. Called by: the producer state's owner, dump, verify. Source: Kafka's ``ProducerSnapshot``.
+Only the last of a producer's five cached batches is stored. The entries have the order of Kafka's hash table (see
+``hash_order``), which only matters for equal bytes.
+Pure: bytes in, bytes out. Source: Kafka's ``ProducerSnapshot``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _COVERED_FROM = _CRC_AT + _CRC.size
 
 
 def parse_snapshot(data: bytes, *, path: Path | None = None) -> list[ProducerEntry]:
-    """The entries in the file's order. SnapshotCorruptError for a wrong version, CRC or size."""
+    """Return the entries in file order. Raise SnapshotCorruptError for a wrong version, CRC or size."""
     if len(data) < _HEADER.size:
         raise SnapshotCorruptError(f"{len(data)} bytes are less than the header's {_HEADER.size}", path=path)
     version, crc, count = _HEADER.unpack_from(data)
@@ -46,7 +45,7 @@ def parse_snapshot(data: bytes, *, path: Path | None = None) -> list[ProducerEnt
 
 
 def format_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """A whole snapshot with the entries in the order given."""
+    """Return a complete snapshot with the entries in the given order."""
     packed = [
         _ENTRY.pack(
             entry.producer_id,

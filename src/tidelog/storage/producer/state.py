@@ -1,13 +1,14 @@
-"""The producers of one log and their transactions, as of ``map_end_offset``. Pure: no I/O, no clock.
+"""The producers of a log and their transactions, as of ``map_end_offset``. Pure: no I/O, no clock.
 
-Whoever owns the log hands in snapshots' bytes and batches, and writes what ``snapshot`` returns. Two ways in:
+The owner of the log passes in batches and the bytes of snapshots, and writes the result of ``snapshot``. There are two
+ways in:
 
-- ``replay``: batches that are in the log already (recovery, loading, a view). Not checked against sequences or epochs.
-  Runs over whole batch tables; of a producer's many batches only those are looked at that leave a trace.
-- ``prepare_update``, ``ProducerAppendInfo``, ``update``, ``complete``: an append, checked first, then taken over.
+- ``replay`` takes batches that are in the log already (recovery, loading, a view). It does not check their sequences
+  and epochs. It runs over complete batch tables and skips the data batches that do not affect the state.
+- ``prepare_update``, ``ProducerAppendInfo``, ``update`` and ``complete`` first check an append, then apply it.
 
-Empty when loading begins. A crash loses it all; it is rebuilt from the newest usable snapshot and the log after it.
-Thread rule: under the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
+The state is empty when loading begins. A crash loses it; it is rebuilt from the newest usable snapshot and the log
+after it. Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Default of ``producer.id.expiration.ms``."""
 LATE_TRANSACTION_BUFFER_MS = 300_000
-"""How long a transaction may outlive the largest time-out before it counts as late."""
+"""The time that a transaction may last beyond the largest timeout before it counts as late."""
 
 
 class EndedTransaction(NamedTuple):
-    """A completed transaction and the log's last stable offset once it is over (for the transaction index)."""
+    """A completed transaction, and the last stable offset after it (for the transaction index)."""
 
     transaction: CompletedTransaction
     last_stable_offset: int
@@ -68,7 +69,7 @@ class ProducerState:
 
     @property
     def producers(self) -> Mapping[int, ProducerEntry]:
-        """By producer id; do not change the entries."""
+        """The producers by id; callers must not change the entries."""
         return MappingProxyType(self._entries)
 
     @property
@@ -79,14 +80,14 @@ class ProducerState:
         return self.transactions.first_unstable_offset()
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this epoch of the producer has a transaction with data and without a marker."""
+        """Return True if this epoch of the producer has a transaction with data and no marker."""
         entry = self._entries.get(producer_id)
         return (
             entry is not None and entry.transaction_first_offset is not None and entry.producer_epoch == producer_epoch
         )
 
     def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
-        """Whether the first open transaction should have been aborted by its coordinator long ago: it may hang."""
+        """Return True if the first open transaction is long past its timeout: its coordinator did not abort it."""
         first = self.transactions.first_ongoing
         entry = None if first is None else self._entries.get(first.producer_id)
         if entry is None or entry.last_timestamp <= 0:
@@ -95,11 +96,11 @@ class ProducerState:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether the state is newer than the last snapshot."""
+        """True if the state is newer than the last snapshot."""
         return self.map_end_offset > self.last_snapshot_offset
 
     def snapshot(self) -> bytes:
-        """The bytes of a snapshot at ``map_end_offset``, equal to Kafka's; note it with ``snapshot_taken``."""
+        """Return the bytes of a snapshot at ``map_end_offset``, equal to Kafka's; then call ``snapshot_taken``."""
         return format_snapshot(self._entries[producer_id] for producer_id in self._order)
 
     def snapshot_taken(self) -> None:
@@ -114,7 +115,7 @@ class ProducerState:
         self.transactions.clear()
 
     def load_snapshot(self, data: bytes, snapshot_offset: int, *, now_ms: int, path: Path | None = None) -> None:
-        """Take over a snapshot, without its expired producers. SnapshotCorruptError leaves the state as it is."""
+        """Load a snapshot without its expired producers. SnapshotCorruptError leaves the state unchanged."""
         for entry in parse_snapshot(data, path=path):
             if not self._is_expired(entry, now_ms):
                 self.load_entry(entry)
@@ -127,7 +128,7 @@ class ProducerState:
             self.transactions.begin(entry.producer_id, LogOffsetMetadata(first_offset))
 
     def start_at(self, offset: int, *, last_snapshot_offset: int = 0) -> None:
-        """Begin empty at ``offset``."""
+        """Start with an empty state at ``offset``."""
         self.clear()
         self.map_end_offset = offset
         self.last_snapshot_offset = last_snapshot_offset
@@ -150,10 +151,10 @@ class ProducerState:
     # --- batches of the log ---
 
     def replay(self, buffer: Buffer, table: BatchTable, *, base_position: int = 0) -> list[EndedTransaction]:
-        """Take in batches of the log, in order; ``buffer[0]`` lies at ``base_position`` of the table's positions.
+        """Apply batches of the log, in offset order; ``buffer[0]`` lies at ``base_position`` in the table's positions.
 
-        Gives the transactions that ended. CorruptRecordError for a control batch of a producer without a marker in it,
-        InvalidTransactionStateError for data outside of a producer's open transaction.
+        Return the transactions that ended. Raise CorruptRecordError if a producer's control batch has no marker. Raise
+        InvalidTransactionStateError for data outside a producer's open transaction.
         """
         if self._loading is not None:
             for producer_id in first_of_each_producer(table):
@@ -198,9 +199,9 @@ class ProducerState:
     def maybe_start_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard:
-        """The guard to append a first batch of a transaction with, once its coordinator knows of it (KIP-890).
+        """Return the guard for a transaction's first append, after its coordinator confirms it (KIP-890).
 
-        ``NO_GUARD`` where the transaction has data already. InvalidProducerEpochError for an older epoch.
+        ``NO_GUARD`` if the transaction has data already. Raise InvalidProducerEpochError for an older epoch.
         """
         entry = self._entries.get(producer_id)
         if entry is not None and producer_epoch < entry.producer_epoch:
@@ -214,7 +215,7 @@ class ProducerState:
         ).guard
 
     def is_verified(self, batch: ProducerBatch, guard: VerificationGuard) -> bool:
-        """Whether a batch of a transaction may be appended: the transaction is open here, or ``guard`` is the one."""
+        """Return True if a transactional batch may be appended: its transaction is open, or ``guard`` verifies it."""
         return self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch) or self.verifications.guard(
             batch.producer_id
         ).verify(guard)
@@ -224,10 +225,10 @@ class ProducerState:
         return ProducerAppendInfo(current, origin, self.verifications.get(producer_id))
 
     def continued(self, batch: ProducerBatch) -> ProducerEntry | None:
-        """The entry of a client's producer whose next batch this is, with nothing to check or change beside it.
+        """Return the entry of a client's producer if ``batch`` simply continues it, so that ``add_batch`` is enough.
 
-        Same epoch, the next sequence, inside or outside of a transaction as the batches before, no verification
-        pending: ``add_batch`` is all it takes. None for every other data batch, and for markers.
+        Conditions: same epoch, the next sequence, the same transaction state as before, and no pending verification.
+        Return None for any other data batch and for markers.
         """
         entry = self._entries.get(batch.producer_id)
         if (
@@ -243,7 +244,7 @@ class ProducerState:
         return entry
 
     def update(self, info: ProducerAppendInfo) -> None:
-        """Take over what an append changes; ``complete`` its transactions afterwards."""
+        """Apply the changes of an append; call ``complete`` for its transactions afterwards."""
         if info.ends_verification:
             self.verifications.clear(info.producer_id)
         entry = self._entries.get(info.producer_id)
@@ -255,7 +256,7 @@ class ProducerState:
             self.transactions.begin(info.producer_id, first_offset)
 
     def complete(self, completed: CompletedTransaction) -> int:
-        """End a transaction; the last stable offset once it is over."""
+        """End a transaction; return the last stable offset after it."""
         last_stable_offset = self.transactions.last_stable_offset(completed)
         self.transactions.complete(completed)
         return last_stable_offset
@@ -271,9 +272,9 @@ class ProducerState:
         self.last_snapshot_offset = log_start_offset if latest_snapshot_offset is None else latest_snapshot_offset
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget the producers without an open transaction that have been silent too long; how many they were.
+        """Forget the expired producers without an open transaction; return their number.
 
-        Verifications that have been pending as long go too.
+        Expired verifications are forgotten too.
         """
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:

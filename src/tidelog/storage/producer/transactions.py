@@ -1,7 +1,7 @@
-"""The transactions of one log that still hold back its last stable offset. Pure; changed under the partition's lock.
+"""The transactions of a log that limit its last stable offset. Pure.
 
 States of a transaction: *ongoing* (data, no marker) -> *unreplicated* (its marker lies at or above the high watermark)
--> gone. Called by: the producer state. Source: Kafka's ``ProducerStateManager`` (KIP-98).
+-> gone. Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class OpenTransaction:
     producer_id: int
     first_offset: LogOffsetMetadata
     last_offset: int | None = None
-    """Its marker's offset."""
+    """The marker's offset; None while the transaction is ongoing."""
 
 
 class Transactions:
-    """Both maps go by first offset."""
+    """The ongoing and the unreplicated transactions, two maps by first offset."""
 
     def __init__(self) -> None:
         self._ongoing: dict[int, OpenTransaction] = {}
@@ -42,14 +42,14 @@ class Transactions:
 
     @property
     def is_empty(self) -> bool:
-        """No transaction holds anything back."""
+        """True if no transaction limits the last stable offset."""
         return not self._ongoing and not self._unreplicated
 
     def begin(self, producer_id: int, first_offset: LogOffsetMetadata) -> None:
         self._ongoing[first_offset.message_offset] = OpenTransaction(producer_id, first_offset)
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """InvalidTransactionStateError if it was not begun."""
+        """Move a transaction to the unreplicated ones. Raise InvalidTransactionStateError if it is not ongoing."""
         transaction = self._ongoing.pop(completed.first_offset, None)
         if transaction is None:
             raise InvalidTransactionStateError(
@@ -61,12 +61,12 @@ class Transactions:
         self._unreplicated[completed.first_offset] = transaction
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once this transaction is over: the first offset of the next open one of another."""
+        """Return the last stable offset after this transaction: the next open one's first offset, or the log's end."""
         others = [at for at, open_ in self._ongoing.items() if open_.producer_id != completed.producer_id]
         return min(others, default=completed.last_offset + 1)
 
     def first_unstable_offset(self) -> LogOffsetMetadata | None:
-        """Where the first transaction begins that is open, or whose marker is not replicated yet."""
+        """Return the first offset of the earliest transaction that is open or whose marker is not replicated."""
         firsts = [min(transactions) for transactions in (self._ongoing, self._unreplicated) if transactions]
         if not firsts:
             return None
@@ -74,11 +74,11 @@ class Transactions:
         return (self._unreplicated.get(first) or self._ongoing[first]).first_offset
 
     def first_undecided_offset(self) -> int | None:
-        """Where the first transaction without a marker begins."""
+        """Return the first offset of the earliest transaction without a marker."""
         return min(self._ongoing, default=None)
 
     def drop_unreplicated(self, offset: int) -> None:
-        """Forget the ended transactions whose marker lies below ``offset`` (the high watermark, or the log start)."""
+        """Forget the ended transactions with a marker below ``offset`` (the high watermark or the log start offset)."""
         if not self._unreplicated:
             return
         self._unreplicated = {

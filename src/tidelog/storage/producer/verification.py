@@ -1,22 +1,22 @@
-"""Pending verifications of transactions (KIP-890): no record joins a transaction that its coordinator does not know.
+"""Pending verifications of transactions (KIP-890): they keep late batches from opening an unknown transaction.
 
-A producer's first batch of a transaction may be late: the transaction ended, its marker is written, and the batch would
-begin one that nobody ends. So whoever hands the log such a batch first asks here for a guard, then asks the coordinator
-whether the transaction is open, then appends with the guard. States of a producer in the table:
+The first batch of a transaction may arrive late: the transaction has ended, its marker is written, and the batch would
+open a transaction without an end. So the appender first gets a guard here, then asks the coordinator if the
+transaction is open, and then appends with the guard. A producer has one of these states:
 
 =================  =============================================================  ====================================
-state              becomes it                                                     an append of its transaction
+state              entered                                                        an append of its transaction
 =================  =============================================================  ====================================
-*unknown*          in the beginning; when it appended, or a marker ended its      is refused unless one is open already
-                   transaction; when it waited too long
-*pending*          when a guard is asked for, and the same guard is given again   is taken with this guard
+*unknown*          at first; after its append, or a marker that ended its         is refused unless one is open already
+                   transaction; after the expiration time
+*pending*          at a request for a guard; repeated requests get the same one   is accepted with this guard
 =================  =============================================================  ====================================
 
-While it is pending the lowest sequence asked for has to come first: else a batch that waits for another try would find
-a later one in its place, for ever.
+While a verification is pending, the lowest requested sequence must be appended first. Otherwise a later batch could
+take the place of an earlier one that waits for a retry, and the earlier one would fail forever.
 
-Pure, in memory, gone after a restart (the batch is then refused, the client tries again). The clock is the caller's.
-Called by: the producer state. Thread rule: under the partition's lock; guards may be compared anywhere.
+Pure, in memory. A restart loses the verifications: the batch is refused and the client tries again. The caller passes
+the clock's time. Thread rule: the caller holds the partition's lock; any thread may compare guards.
 Source: Kafka's ``VerificationGuard``, ``VerificationStateEntry`` and ``ProducerStateManager`` (4.1).
 """
 
@@ -38,12 +38,12 @@ class VerificationGuard:
     number: int = field(default_factory=_NUMBERS.__next__)
 
     def verify(self, other: VerificationGuard) -> bool:
-        """Whether ``other`` is this guard; ``NO_GUARD`` verifies nothing, not even itself."""
+        """Return True if ``other`` is this guard; ``NO_GUARD`` verifies nothing, not even itself."""
         return other != NO_GUARD and other == self
 
 
 NO_GUARD = VerificationGuard(0)
-"""What an append without a guard has, and what is answered where none is needed."""
+"""The guard of an append without a guard, and the result if no guard is needed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,20 +55,20 @@ class PendingVerification:
     lowest_sequence: int
     producer_epoch: int
     supports_epoch_bump: bool
-    """Of a producer with transactions of version 2, which begins each at a new epoch and so at sequence 0."""
+    """True for transaction version 2, where each transaction begins at a new epoch and so at sequence 0."""
 
     def add(self, sequence: int, producer_epoch: int) -> None:
-        """One more batch waits: a newer epoch counts from its own sequence, an older one does not count."""
+        """Add a waiting batch: a newer epoch starts from its own sequence, an older epoch is ignored."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
         elif producer_epoch == self.producer_epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
 
     def ends_with(self, batch: ProducerBatch) -> bool:
-        """Whether nothing is pending any more once ``batch`` is appended.
+        """Return True if the append of ``batch`` ends the verification.
 
-        It is part of a transaction, or ends one; but a marker of transactions of version 2 carries the epoch of the
-        next one, and a verification that already has that epoch is for the next one.
+        A transactional batch or marker does. But a marker of transaction version 2 carries the next transaction's epoch:
+        a verification that already has this epoch belongs to that transaction and stays.
         """
         if not batch.attributes & TRANSACTIONAL_FLAG:
             return False
@@ -77,7 +77,7 @@ class PendingVerification:
 
 
 class Verifications:
-    """By producer id."""
+    """The pending verifications by producer id."""
 
     def __init__(self) -> None:
         self._pending: dict[int, PendingVerification] = {}
@@ -85,7 +85,7 @@ class Verifications:
     def maybe_create(
         self, producer_id: int, sequence: int, producer_epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> PendingVerification:
-        """The producer's, made if there is none, with this batch added."""
+        """Return the producer's verification, created if missing, after adding this batch."""
         pending = self._pending.get(producer_id)
         if pending is None:
             pending = self._pending[producer_id] = PendingVerification(
@@ -102,7 +102,7 @@ class Verifications:
         return self._pending.get(producer_id)
 
     def guard(self, producer_id: int) -> VerificationGuard:
-        """``NO_GUARD`` where nothing is pending."""
+        """Return the producer's guard, or ``NO_GUARD`` if nothing is pending."""
         pending = self._pending.get(producer_id)
         return NO_GUARD if pending is None else pending.guard
 
@@ -110,13 +110,13 @@ class Verifications:
         self._pending.pop(producer_id, None)
 
     def appended(self, batch: ProducerBatch) -> None:
-        """Forget what is no longer pending once ``batch`` is in the log."""
+        """Forget the verification that ``batch`` ends, now that it is in the log."""
         pending = self._pending.get(batch.producer_id)
         if pending is not None and pending.ends_with(batch):
             del self._pending[batch.producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget those that were made so long ago; asking again does not make one younger."""
+        """Forget verifications of this age. A repeated request does not renew one."""
         self._pending = {
             producer_id: pending
             for producer_id, pending in self._pending.items()

@@ -1,4 +1,4 @@
-"""One log is cleaned: of each key the last value is left, all else is as it was."""
+"""Cleaning one log keeps the last value of each key and everything else about the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIVE = [(0, 0), (1, 1), (0, 0), (1, 1), (0, 0)]
 
 
 def overwritten(home: CleanHome, records: int = 40) -> PartitionLog:
-    """Seven keys, four batches a segment; the active segment is empty."""
+    """Return a log with seven keys, four batches a segment and an empty active segment."""
     log = home.open(segment_bytes=300)
     home.put(log, *((number % 7, number) for number in range(records)))
     log.roll()
@@ -109,7 +109,7 @@ class TestWhatStays:
 
     @pytest.mark.parametrize("behind", [0, 1])
     def test_the_last_batch_below_the_high_watermark_empty_if_need_be(self, home: CleanHome, behind: int) -> None:
-        """Where the high watermark is further, a batch behind it tells where the log ends."""
+        """The clean keeps an empty batch only if no later batch below the high watermark marks the log end."""
         log = home.open()
         home.fill(log, 4)
         end = log.base_offsets[-1]
@@ -249,7 +249,7 @@ class TestFiles:
 
 
 class TestLargeRecords:
-    """``max.decompressed.message.bytes`` was lowered below a record that the log has."""
+    """``max.decompressed.message.bytes`` was lowered below the size of a record in the log."""
 
     def filled(self, home: CleanHome, **fields: object) -> PartitionLog:
         log = home.open()
@@ -279,7 +279,7 @@ class TestLargeBatches:
     SIZE = 64 * 1024
 
     def filled(self, home: CleanHome) -> PartitionLog:
-        """One segment of large records, and the active one; the topic's limit was lowered since."""
+        """Return a log with one segment of large records and an active one, then lower the topic's limit."""
         log = home.open(segment_bytes=self.SIZE * 16, max_message_bytes=self.SIZE * 2)
         while len(log.base_offsets) < 2:
             content = batch(0, [bytes(self.SIZE)], key=b"%d" % log.end_offset)
@@ -309,10 +309,10 @@ class TestLargeBatches:
 
 
 class TestOldFormats:
-    """KAFKA-4298: cleaners of old brokers wrote v0 messages into wrappers of v1."""
+    """KAFKA-4298: cleaners of old brokers wrote v0 messages into v1 wrappers."""
 
     def opened(self, home: CleanHome) -> PartitionLog:
-        """Every value is its record's offset."""
+        """Open a log in which every value is its record's offset."""
         duplicates = [Message(25 + number, -1, b"%d" % (number % 2), b"%d" % (25 + number)) for number in range(4)]
         others = [Message(50 + number, -1, b"%d" % (3 + number), b"%d" % (50 + number)) for number in range(2)]
         write_legacy(home, [mixed_wrapper(messages) for messages in (duplicates, others)])
@@ -389,7 +389,7 @@ class TestEndedEarly:
         assert home.files(".log.cleaned") == []
 
     def test_segments_deleted_beside_it(self, home: CleanHome) -> None:
-        """None of them is deleted twice, none comes back."""
+        """No segment is deleted twice, and none comes back."""
         log = home.open()
         while len(log.base_offsets) < 3:
             home.put(log, (0, log.end_offset))
@@ -434,7 +434,7 @@ class TestEndedEarly:
 
 
 def mixed_wrapper(messages: list[Message]) -> bytes:
-    """A gzip wrapper of v1, relative offsets in it, around messages of v0."""
+    """Return a gzip wrapper of v1 with relative offsets around messages of v0."""
     first = messages[0].offset
     inner = b"".join(encode_message(message._replace(offset=message.offset - first), 0) for message in messages)
     return encode_wrapper(messages[-1].offset, -1, inner, 1, 1)

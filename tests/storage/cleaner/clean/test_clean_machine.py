@@ -1,12 +1,13 @@
-"""After any history a clean changes nothing that a reader of last values sees, nor what a loaded log knows.
+"""A clean changes nothing that a reader of last values sees or that a reloaded log knows, after any history.
 
-Random steps: producers in and out of transactions, tombstones, every codec, rolls, new leader epochs, cleans with maps
-of a few keys, horizons that pass, orderly stops, kills that have all recovered. Around each clean and each reload:
+Random steps append as producers in and out of transactions, with tombstones and every codec. They roll, start leader
+epochs, clean with maps of a few keys, let delete horizons pass, shut down cleanly, and kill with full recovery. The
+test compares before and after each clean and each reload:
 
-- for each key the last value is the same, a tombstone counting as none, whether open transactions are read or not;
-- each record that is left is what it was: offset, timestamp, key, value, headers;
-- log end, last stable offset, leader epochs, producers and their open transactions are the same; but for the epoch of a
-  producer of which an emptied marker is all that is left: it stands there, but no recovery reads it, as in Kafka.
+- the last value of each key, where a tombstone counts as no value, with and without open transactions;
+- each remaining record's offset, timestamp, key, value and headers;
+- log end, last stable offset, leader epochs, producers and their open transactions. The epoch of a producer is exempt
+  if only an emptied marker remains of it: the batch has the epoch, but recovery does not read it, as in Kafka.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from tidelog.storage.producer import AppendOrigin
 HORIZON_MS = 100
 KEYS = st.integers(0, 5)
 VALUES = st.lists(st.tuples(KEYS, st.booleans()), min_size=1, max_size=4)
-"""Keys, and whether a tombstone."""
+"""Keys, each with True for a tombstone."""
 Values = Sequence[tuple[int, bool]]
 
 
 class Known(NamedTuple):
-    """What has to be the same."""
+    """The facts that must stay the same."""
 
     uncommitted: dict[bytes, bytes]
     committed: dict[bytes, bytes]
@@ -57,7 +58,7 @@ class CleanMachine(RuleBasedStateMachine):
         self.sequences: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.open: dict[int, list[int]] = {}
-        """Offsets of the data of open transactions, by producer."""
+        """Data offsets of open transactions, by producer."""
         self.aborted: set[int] = set()
         self.leader_epoch = self.dirty = self.values = 0
         self.log_or_none: PartitionLog | None = None
@@ -83,7 +84,7 @@ class CleanMachine(RuleBasedStateMachine):
         self.home.close()
         self.directory.cleanup()
 
-    # --- what happens ---
+    # --- steps ---
 
     @rule(values=VALUES)
     def append(self, values: Values) -> None:
@@ -100,7 +101,7 @@ class CleanMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data(), committed=st.booleans(), bumped=st.booleans())
     def end(self, data: st.DataObject, committed: bool, bumped: bool) -> None:
-        """``bumped``: the coordinator fences the producer with a new epoch (KIP-890)."""
+        """End a transaction. If ``bumped``, the coordinator fences the producer with a new epoch (KIP-890)."""
         producer = data.draw(st.sampled_from(sorted(self.open)))
         if bumped:
             self.epochs[producer] = self.epochs.get(producer, 0) + 1
@@ -127,7 +128,7 @@ class CleanMachine(RuleBasedStateMachine):
 
     @rule()
     def lead(self) -> None:
-        """What is appended from now on says so."""
+        """Start a leader epoch that later appends carry."""
         self.leader_epoch += 1
 
     @rule(later_ms=st.sampled_from([1, HORIZON_MS]))
@@ -138,7 +139,7 @@ class CleanMachine(RuleBasedStateMachine):
     def forget_what_is_clean(self) -> None:
         self.dirty = 0
 
-    # --- what has to change nothing ---
+    # --- steps that must change nothing ---
 
     @rule(slots=st.sampled_from([2, 4, 8, 100]), chunk_bytes=st.sampled_from([200, 1 << 20]), at_once=st.booleans())
     def clean(self, slots: int, chunk_bytes: int, at_once: bool) -> None:
@@ -172,7 +173,7 @@ class CleanMachine(RuleBasedStateMachine):
         assert after == before
         assert not [path for path in self.home.directory.iterdir() if path.suffix in (".cleaned", ".swap", ".deleted")]
 
-    # --- inside ---
+    # --- helpers ---
 
     def left_as_empty_markers(self) -> set[int]:
         rows = [row for row in batches(self.log).rows() if row.producer_id >= 0]

@@ -1,4 +1,4 @@
-"""The offset map learns the keys of the dirty part of a log, as far as they fit."""
+"""The offset map learns the keys of a log's dirty part, as many as fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_offsets_far_apart(home: CleanHome) -> None:
 
 
 def test_it_begins_and_ends_inside_a_segment(home: CleanHome) -> None:
-    """Room for two keys; the index leads to the first dirty offset."""
+    """The map has room for two keys, and the index locates the first dirty offset."""
     log = home.open()
     home.put(log, *((number, number) for number in range(5)))
     log.roll()

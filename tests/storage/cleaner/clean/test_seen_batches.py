@@ -1,4 +1,4 @@
-"""Segments are read again without the batches that are gone, and no batch is left out."""
+"""The second read of a segment skips batches that are gone and misses no other batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK_BYTES = 200
 
 
 def segment_of(home: CleanHome) -> LogSegment:
-    """Two batches a chunk."""
+    """Return a segment whose chunks hold two batches each."""
     log = home.open(segment_bytes=10_000)
     home.put(log, *((number, number) for number in range(20)))
     log.roll()
@@ -48,7 +48,7 @@ def test_what_was_not_seen_is_read(home: CleanHome, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_clean_reads_only_what_may_stay(home: CleanHome) -> None:
-    """The throttle is told what is read: the first half all of it, the second the last segment."""
+    """The throttle counts bytes read and written: the first pass reads the log, the second the last cleaned segment."""
     log = home.open(segment_bytes=300)
     home.put(log, *((number % 4, number) for number in range(40)))
     log.roll()

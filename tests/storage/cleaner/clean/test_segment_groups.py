@@ -1,4 +1,4 @@
-"""Which segments are rewritten into one: by size, by their indexes, by the reach of relative offsets."""
+"""Groups of segments that are rewritten into one: by size, by index size, by the range of relative offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE = {"segment_bytes": REACH, "segment_index_bytes": REACH}
 
 
 def groups(log: PartitionLog, *, first_uncleanable: int | None = None, **config: int) -> list[list[int]]:
-    """Base offsets, the active segment's too."""
+    """Return the groups as base offsets, including the active segment's."""
     sizes = [SegmentSizes.of(segment) for segment in log.segments]
     end = log.end_offset if first_uncleanable is None else first_uncleanable
     found = group_segments(sizes, LogConfig(**(WIDE | config)), first_uncleanable=end)  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ class TestBySize:
 
     @pytest.mark.parametrize(("more", "fit"), [(1, 3), (0, 3), (-1, 2)], ids=["room", "exactly", "a byte too few"])
     def test_as_many_as_fit(self, home: CleanHome, more: int, fit: int) -> None:
-        """Three segments have exactly as many bytes as one may have, or a byte fewer, or a byte more."""
+        """Three segments form a group if they fit with a byte to spare or exactly, but not if one byte is missing."""
         log = self.filled(home)
         three = log.segments[:3]
         by_size = groups(log, segment_bytes=sum(segment.size for segment in three) + more)
@@ -80,7 +80,7 @@ class TestByReach:
         assert groups(log) == [[0], [REACH - 5, REACH + 20, REACH + 40]]
 
     def test_an_index_without_entries_says_nothing_of_it(self, home: CleanHome) -> None:
-        """Entries lie so far apart that the last offset is in no index."""
+        """The index entries are so far apart that no index holds the last offset."""
         write_segment(home.directory, 0, [plain(0, 1), plain(1, 1)], interval_bytes=10_000)
         write_segment(home.directory, REACH // 2, [plain(REACH // 2, 1), plain(REACH + 1, 1)], interval_bytes=10_000)
         log = home.open(index_interval_bytes=10_000)
@@ -88,7 +88,7 @@ class TestByReach:
         assert groups(log) == [[0], [REACH // 2]]
 
     def test_empty_segments_are_grouped_however_far_apart(self, home: CleanHome) -> None:
-        """Three segments of 2^31 offsets each; what is superseded in them goes, and so do the empty ones."""
+        """Three segments span 2^31 offsets each. A clean empties two, and the next clean removes the empty segments."""
         for number in range(3):
             base = number * (REACH + 1)
             write_segment(home.directory, base, [plain(base, 1), plain(base + REACH, 1)])

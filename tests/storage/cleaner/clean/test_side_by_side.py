@@ -1,4 +1,4 @@
-"""Work on several items at once gives its results in their order."""
+"""Work on several items in parallel returns its results in the items' order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one everything is done by the caller."""
+    """Simulate two processors. With one, the caller's thread does all the work."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1}, raising=False)
 
 

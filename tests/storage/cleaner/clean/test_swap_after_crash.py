@@ -1,6 +1,6 @@
-"""What a crash around the swap of a cleaned segment leaves, made by renaming, and what loading makes of it.
+"""Crash states around the swap of a cleaned segment, made by renaming, and how loading handles them.
 
-Stages as Kafka's LogCleanerTest goes through them; ``tests/crash`` takes the power at every call.
+The stages are those of Kafka's LogCleanerTest. ``tests/crash`` simulates a power cut at every call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileStat
 
 
 def cleaned(home: CleanHome) -> tuple[list[int], list[int]]:
-    """Nine segments became one, and the log was let go; the keys before and after."""
+    """Clean nine segments into one and close the log. Return the keys before and after the clean."""
     log = home.open(segment_bytes=300)
     home.fill(log, 10)
     log.flush()

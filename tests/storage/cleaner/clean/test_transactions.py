@@ -1,4 +1,4 @@
-"""Transactions and producers in a log that is cleaned: markers, aborted data, and what is left of who wrote last."""
+"""Transactions and producers in a cleaned log: markers, aborted data, and the state of each last producer batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_transaction_is_open(log: PartitionLog) -> bool:
 
 
 def reopened(home: CleanHome, log: PartitionLog) -> PartitionLog:
-    """After an orderly stop, with all of it recovered: the producers come from the batches."""
+    """Close the log, delete its snapshots and recover all of it, so that the producers come from the batches."""
     log.close()
     for path in home.directory.glob("*.snapshot"):
         path.unlink()
@@ -130,7 +130,7 @@ class TestAborted:
         assert len(before) == 1
 
     def test_over_several_cleans_of_a_segment(self, home: CleanHome) -> None:
-        """A map of three keys: each clean gets only a part further."""
+        """The offset map holds three keys, so each clean covers only a part of the log."""
         log = home.open(segment_bytes=4096, delete_retention_ms=50_000)
         home.transact(log, P1, [1, 2])
         home.transact(log, P2, [2, 3])
@@ -256,7 +256,7 @@ class TestAborted:
 
 class TestCommitted:
     def test_the_marker_gets_a_delete_horizon_and_goes_when_that_has_come(self, home: CleanHome) -> None:
-        """KIP-534: the first clean that finds none of its data sets the horizon, delete.retention.ms from then."""
+        """The first clean without its data sets the horizon to ``delete.retention.ms`` from then (KIP-534)."""
         log = home.open()
         for _ in range(2):
             home.transact(log, P1, [1])
@@ -265,7 +265,7 @@ class TestCommitted:
         log.roll()
 
         def clean() -> tuple[list[int], list[int]]:
-            """The offsets that are left, and the delete horizons in ms."""
+            """Clean, and return the remaining offsets and the delete horizons in ms."""
             home.clean(log)
             table = batches(log)
             return offsets(log), table.base_timestamp[table.has_delete_horizon].tolist()
@@ -330,7 +330,7 @@ class TestCommitted:
         assert last_offsets(log) == [1, 5, 6, 7, 8, 9]
 
     def test_an_empty_control_batch(self, home: CleanHome) -> None:
-        """What stays of a producer's only marker is a batch without records; that is cleaned again and again."""
+        """A producer's only marker becomes a batch without records, and later cleans keep that batch."""
         log = home.open()
         home.commit(log, P1)
         home.put(log, (2, 2), (3, 3))
@@ -354,7 +354,7 @@ class TestCommitted:
         assert offsets(log) == last_offsets(log) == [0, 1]
 
     def test_sequences_that_begin_anew_with_each_transaction(self, home: CleanHome) -> None:
-        """As the group coordinator writes them."""
+        """The group coordinator writes its transactional batches in this way."""
         log = home.open(segment_bytes=2048)
         for key in (1, 2):
             log.append_as_follower(keyed(home, key, producer_id=P1, base_offset=log.end_offset), 0)
@@ -369,7 +369,7 @@ class TestCommitted:
         assert last_offsets(log) == [2, 3, 4, 5]
 
     def test_batches_that_are_deleted_unseen(self, home: CleanHome) -> None:
-        """A chunk of which nothing is left does not end the segment."""
+        """A chunk without a remaining batch does not end the segment."""
         log = home.open()
         home.transact(log, P1, [1])
         home.abort(log, P1)
@@ -400,7 +400,7 @@ class TestMarkers:
         assert last_offsets(log) == offsets(log) == [0, 1, 2, 3]
 
     def test_a_control_batch_that_holds_none(self, home: CleanHome) -> None:
-        """It says where it is."""
+        """The error names the file, the offset and the position."""
         log = home.open()
         home.commit(log, P1)
         log.roll()
@@ -413,7 +413,7 @@ class TestMarkers:
 
 
 def further(home: CleanHome, log: PartitionLog, dirty: int = 0) -> int:
-    """Clean once more, with something new to clean; the next dirty offset."""
+    """Append one record, clean once more, and return the next dirty offset."""
     home.put(log, (1000 + log.end_offset, 0))
     log.roll()
     return home.clean(log, dirty).next_dirty_offset

@@ -1,4 +1,4 @@
-"""What is known of a log when it is planned for: the same of an open log and of a view, and no more than is asked."""
+"""The facts that planning reads from a log: an open log and a view give the same, and only needed facts are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logs are due for compaction, from where to where: the tables, each line and its edges, from values alone."""
+"""Plans for compaction, tested on values alone: the logs that are due, and each range's start and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config(**settings: Any) -> LogConfig:
 
 
 def facts(*sizes: int, last_clean: int | None = None, **changes: Any) -> LogFacts:
-    """Segments of ten offsets each; the last is the active one, of which all is stable."""
+    """Make facts about segments of ten offsets each. The last segment is active, and all its offsets are stable."""
     made = LogFacts(
         partition=T0,
         config=config(),
@@ -39,7 +39,7 @@ def facts(*sizes: int, last_clean: int | None = None, **changes: Any) -> LogFact
 
 
 def timed(found: LogFacts, *times: int, first: bool = False) -> LogFacts:
-    """The segments' times, or those of their first batches."""
+    """Set the segments' times, or the times of their first batches."""
     name = "first_timestamp_ms" if first else "time_ms"
     pairs = zip(found.segments, times, strict=True)
     return replace(found, segments=tuple(replace(one, **{name: time}) for one, time in pairs))
@@ -77,7 +77,7 @@ class TestRange:
         ("times", "held"), [((0, 0), 20), ((0, 1), 10), ((1, 0), 0), ((1, 1), 0)], ids=["none", "2nd", "1st", "both"]
     )
     def test_young_segments_wait(self, times: tuple[int, int], held: int) -> None:
-        """From the first of them on, and just as long as it says."""
+        """The cleanable range ends at the first segment that is younger than the lag."""
         found = facts(100, 200, 300, config=config(min_compaction_lag_ms=LAG))
         plan = plan_log(timed(found, *(NOW - LAG + time for time in times), NOW))
         assert span(plan)[:3] == (0, held, held)
@@ -88,7 +88,7 @@ class TestRange:
         assert span(plan_log(timed(found, NOW, 0, NOW)))[:2] == (10, 20)
 
     def test_behind_the_active_segments_base(self) -> None:
-        """An unclean election may leave a checkpoint there."""
+        """An unclean election may leave a checkpoint above the active segment's base offset."""
         plan = plan_log(facts(100, 200, 300, last_clean=25))
         assert span(plan)[:3] == (25, 25, 20)
         assert (plan.dirty_bytes, plan.verdict) == (0, Verdict.NOT_DIRTY_ENOUGH)
@@ -148,7 +148,7 @@ class TestVerdict:
 
     @pytest.mark.parametrize(("age", "delay"), [(LAG - 1, 0), (LAG, 0), (LAG + 1, 1)])
     def test_waited_too_long(self, age: int, delay: int) -> None:
-        """Whatever the ratio: by the oldest first batch of a dirty segment."""
+        """The oldest first batch of a dirty segment decides, whatever the dirty ratio is."""
         found = facts(1000, 1, 1, 1, last_clean=10, config=config(max_compaction_lag_ms=LAG))
         plan = plan_log(timed(found, 1, NOW, NOW - age, NOW - 2 * LAG, first=True))
         assert (plan.compaction_delay_ms, plan.is_due) == (delay, bool(delay))

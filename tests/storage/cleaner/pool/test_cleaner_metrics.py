@@ -15,7 +15,7 @@ from tidelog.storage.cleaner.pool.cleaner_state import CleanerState
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 
 LAST_ROUNDS = ((0.75, 1_100, 3_000), (0.85, 1_000, 5_999), (0.65, 3_900, 0))
-"""Of three threads: how full the map became, how long the clean took (ms), how long a log had waited (ms)."""
+"""Three threads' last rounds: fill ratio of the map, cleaning time (ms), longest compaction delay of a log (ms)."""
 
 
 def gauges(cleaner: object) -> dict[str, int | float]:

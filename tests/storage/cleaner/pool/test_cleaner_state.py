@@ -1,4 +1,4 @@
-"""Who has which partition, how far each is compacted, and what is set aside: states, checkpoints, pauses."""
+"""The cleaner's partition states, checkpoints, pauses and uncleanable partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def on_disk(home: CleanerHome, *, other: bool = False) -> dict[TopicPartition, i
 
 
 def cleaned(state: CleanerState, home: CleanerHome, **offsets: int) -> None:
-    """Checkpoints, as rounds of the past would have left them: ``t0=20``."""
+    """Write checkpoints as earlier rounds would have left them: ``t0=20``."""
     for name, offset in offsets.items():
         state._checkpoints.update(home.path, {TopicPartition("wishing-well", int(name[1:])): offset})
 
@@ -93,7 +93,7 @@ class TestTaking:
     def test_a_log_that_cannot_be_planned_for_is_set_aside(
         self, home: CleanerHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Kafka's ends the round with it."""
+        """Kafka's cleaner ends its round at this log."""
         state = increasingly_filthy(home)
         usual = cleaner_state.facts_of_log
 
@@ -189,12 +189,12 @@ class TestRetention:
         state = make(home)
         assert state.pause_unless_compacted(T0)
         log.update_config(config_with(COMPACT, min_cleanable_dirty_ratio=0.0))
-        assert state.take_filthiest() is None  # retention is at it
+        assert state.take_filthiest() is None  # retention has taken the partition
         state.resume(T0)
 
         found = taken(state)
         log.update_config(config_with(DELETE))
-        assert not state.pause_unless_compacted(T0)  # compaction is
+        assert not state.pause_unless_compacted(T0)  # compaction has taken the partition
         state.done_cleaning(found, None)
         assert state.pause_unless_compacted(T0)
 
@@ -290,7 +290,7 @@ class TestStates:
         for _ in waiting:
             assert inside.acquire(timeout=60)
         assert state.state_of(T2) == PartitionState(is_taken=False, pauses=threads)
-        assert on_disk(home)[T2] == 20  # what was compacted may have been cut
+        assert on_disk(home)[T2] == 20  # the compacted part may have been truncated
         ends.set()
         for thread in waiting:
             thread.join()

@@ -1,4 +1,4 @@
-"""Logs compacted by the cleaner's threads while they are written to: whole rounds, real threads, every codec."""
+"""Logs compacted by the cleaner's threads while they are written to: full rounds, real threads, every codec."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tidelog.storage.log.partition_log import PartitionLog
 T0, T1, T2 = (TopicPartition("log", number) for number in range(3))
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 OLD_CODECS = range(4)
-"""Formats v0 and v1 know no zstd."""
+"""The codecs of formats v0 and v1, which do not support zstd."""
 
 Written = dict[int, tuple[str, int]]
-"""Value and offset of the last record of each key."""
+"""The value and offset of each key's last record."""
 
 
 class Round:
-    """Logs, the cleaner that compacts them, and a counter that makes every value another one."""
+    """Logs, the cleaner that compacts them, and a counter that makes every value unique."""
 
     def __init__(self, home: CleanerHome) -> None:
         self.home = home
@@ -56,7 +56,7 @@ class Round:
         value: str | None = None,
         timestamp: int | None = None,
     ) -> Written:
-        """Each key so many times, a batch a record; what a reader of the whole log is to find of them."""
+        """Append each key ``times`` times, a batch per record. Return the records that a full read must find."""
         written = {}
         for _ in range(times):
             for key in keys:
@@ -71,7 +71,7 @@ class Round:
     def write_old(
         self, log: PartitionLog, keys: Sequence[int], magic: int, codec: int, *, times: int, is_one_set: bool = False
     ) -> Written:
-        """In messages of format v0 or v1, one each, or all in one set."""
+        """Append messages of format v0 or v1, each in its own set or all in one."""
         messages = []
         for number in range(times * len(keys)):
             text = str(self.counter)
@@ -88,7 +88,7 @@ class Round:
         assert self.state.await_cleaned(partition, log.base_offsets[-1] if offset is None else offset, 60_000)
 
     def gauge(self, name: str) -> float:
-        """Of the first log directory."""
+        """Return a gauge of the first log directory."""
         samples = cleaner_samples(self.cleaner, [self.home.path])
         return next(sample.values["Value"] for sample in samples if sample.name.name == name)
 
@@ -112,7 +112,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def damage(log: PartitionLog) -> None:
-    """Overwrite the first bytes of a batch's records in the second segment."""
+    """Write over the first bytes of a batch's records in the second segment."""
     path = log.segments[1].path
     content = bytearray(path.read_bytes())
     content[61:64] = b"\xff" * 3
@@ -150,7 +150,7 @@ def test_with_retention(round_: Round, codec: str) -> None:
     assert log.size < size
 
     end = log.end_offset
-    for segment in log.segments:  # one that is empty now is as old as its file
+    for segment in log.segments:  # an empty segment is as old as its file
         os.utime(segment.path, (NOW / 1000, NOW / 1000))
     round_.home.clock.now += 2 * HOUR
     until(lambda: (log.log_start_offset, log.base_offsets) == (end, [end]))
@@ -226,7 +226,7 @@ def test_what_has_waited_too_long_is_due_whatever_the_ratio(round_: Round) -> No
     written = round_.write(log, range(50), times=1, value="0")
     log.roll()
     round_.cleaned(log, offset=active)
-    assert len(records(log)) > 50  # the second part waits, too young and not dirty enough
+    assert len(records(log)) > 50  # the second part stays: too young and not dirty enough
 
     round_.home.clock.now += 6 * HOUR + 1
     round_.cleaned(log)
@@ -254,7 +254,7 @@ def test_logs_that_cannot_be_compacted_are_set_aside_and_the_rest_go_on(round_: 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_settings_change_while_it_runs(round_: Round, codec: str) -> None:
-    """Kafka's has no room for a record at first; here threads wait for bytes that they may not read yet."""
+    """New settings take effect although the threads wait for a backoff of an hour."""
     log = round_.open()
     written = round_.write(log, range(40), codec=codec)
     size = log.size

@@ -1,4 +1,4 @@
-"""The cleaner's threads: what a round does, what goes wrong in one, and that the others go on. A stand-in compacts."""
+"""The cleaner's threads: a round's work, failures in it, and the other threads' progress. A stand-in compacts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 T0, T1, T2 = (TopicPartition("log", number) for number in range(3))
 QUICK = CleanerSettings(backoff_ms=5, dedupe_buffer_bytes=1 << 20)
 SOON_S = 60
-"""How long a test waits for what happens within milliseconds on a machine with nothing else to do."""
+"""The longest wait for an event that takes milliseconds on an idle machine."""
 OF_THREADS = (
     "max-buffer-utilization-percent",
     "cleaner-recopy-percent",
@@ -38,12 +38,12 @@ OF_THREADS = (
 
 
 class Bench:
-    """A cleaner whose threads call ``clean`` for the work itself."""
+    """A cleaner whose threads call ``clean`` for the compaction itself."""
 
     def __init__(self, home: CleanerHome) -> None:
         self.home = home
         self.cleaned: list[tuple[str, int, int]] = []
-        """Partition directory, first dirty and first uncleanable offset of each clean that was begun."""
+        """Partition directory, first dirty and first uncleanable offset of each clean that was started."""
         self.clean: Callable[..., None] = lambda **_options: None
         self.state = CleanerState(
             home.fs, [home.path, home.other], lambda: home.logs, clock=home.clock, on_failure=home.failures.append
@@ -59,7 +59,7 @@ class Bench:
         return CleanResult(next_dirty_offset=first_uncleanable, stats=stats)
 
     def work(self) -> CleanerWork:
-        """Of a thread of its own."""
+        """Make the work of one more thread."""
         return CleanerWork(
             state=self.state,
             settings=QUICK,
@@ -75,7 +75,7 @@ class Bench:
         self.cleaner.startup()
 
     def metrics(self) -> dict[str, float]:
-        """By name; of a log directory by name and path."""
+        """Return the metrics by name. A log directory's metrics are keyed by name and path."""
         samples = cleaner_samples(self.cleaner, [self.home.path, self.home.other])
         return {
             " ".join([sample.name.name, *(value for _, value in sample.name.tags)]): sample.values["Value"]
@@ -118,7 +118,7 @@ class TestRounds:
 
         monkeypatch.setattr(bench.state, "compacted_logs", look)
         bench.start(backoff_ms=3_600_000)
-        assert looked.wait(SOON_S)  # a round's last look at the logs
+        assert looked.wait(SOON_S)  # the round has looked at the logs for the last time
         fill(bench.home.open(T0), 10)
         assert not bench.state.await_cleaned(T0, 1, 50)
         bench.cleaner.reconfigure(QUICK)
@@ -159,7 +159,7 @@ class TestRounds:
         bench.home.clock.now += 1000
         bench.start()
         until(lambda: len(log.base_offsets) == 1)
-        assert log.log_start_offset == log.end_offset  # it moves before the segments go
+        assert log.log_start_offset == log.end_offset  # the log start moves before the segments are deleted
         until(lambda: bench.state.state_of(T0) is None)
 
     def test_segments_below_the_log_start(self, bench: Bench) -> None:
@@ -305,7 +305,7 @@ class TestFailures:
         fill(bench.home.open(T0), 10)
         bench.start(threads=2)
         until(lambda: bench.metrics()["DeadThreadCount"] == 1)
-        assert bench.state.await_cleaned(T0, 10, SOON_S * 1000)  # it was given back
+        assert bench.state.await_cleaned(T0, 10, SOON_S * 1000)  # the dead thread's partition is free again
         bench.cleaner.reconfigure(QUICK)
         assert bench.metrics()["DeadThreadCount"] == 0
 
@@ -383,7 +383,7 @@ class TestMetrics:
 
         monkeypatch.setattr(bench.state, "take_filthiest", look)
         bench.start(backoff_ms=3_600_000)
-        until(lambda: len(looks) == 2)  # the second found nothing: the thread waits
+        until(lambda: len(looks) == 2)  # the second look found nothing, so the thread waits
         bench.home.clock.now += 30
         found = bench.metrics()
         assert found["max-buffer-utilization-percent"] == 50

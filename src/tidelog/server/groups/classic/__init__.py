@@ -1,1 +1,1 @@
-"""Classic groups: members join, one of them assigns, all sync; the coordinator only keeps them together."""
+"""Classic groups: members join, the leader assigns partitions, and all members sync."""

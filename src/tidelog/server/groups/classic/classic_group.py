@@ -1,13 +1,13 @@
-"""A classic group: its members, their leader, its generation and its state. Pure: no timers, nothing is written.
+"""A classic group: its members, leader, generation and state. Pure: no timers and no writes.
 
-Kept in order here, for everybody who changes it:
+The class maintains these rules:
 
-* the leader is a member while there are any, and so is the owner of each instance id;
-* ``protocol_type`` is that of all members; a protocol can be chosen while at least one is known to all of them;
-* a state is only reached from the states that ``REACHED_FROM`` allows.
+* the leader is a member if the group has any, and so is the owner of each instance id;
+* ``protocol_type`` is that of all members, and all members have at least one protocol in common;
+* a state is reached only from the states in ``REACHED_FROM``.
 
-Members that were told their id and have not joined with it yet are *pending*: a rebalance waits for them.
-Called by: what members ask for (``joining``, ``syncing``, ``leaving``) and ``rebalancing``, which has the timers.
+A *pending* member got its id and has not joined with it yet: a rebalance waits for it. ``joining``, ``syncing`` and
+``leaving`` handle the members' requests, and ``rebalancing`` has the timers.
 Source: Kafka's ``ClassicGroup``.
 """
 
@@ -26,12 +26,12 @@ from tidelog.server.groups.classic.consumer_protocol import PROTOCOL_TYPE, read_
 
 NO_GENERATION = -1
 NO_MEMBER = ""
-"""The member id of who has none yet."""
+"""The member id of a client that has none yet."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup:
-    """``generation_id`` counts its rebalances; ``state_changed_ms`` is None for groups read from very old records."""
+    """``generation_id`` counts the rebalances. ``state_changed_ms`` is None for groups read from very old records."""
 
     group_id: str
     generation_id: int = 0
@@ -43,16 +43,16 @@ class ClassicGroup:
     leader_id: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """Instance id -> member id."""
+    """The member ids by instance id."""
     pending_members: set[str] = field(default_factory=set)
     pending_syncs: set[str] = field(default_factory=set)
-    """Members of this generation that have not asked for their assignment."""
+    """Members of this generation that have not sent SyncGroup."""
     has_new_member: bool = False
-    """Somebody came while the first rebalance waited, so it waits a little longer."""
+    """True if a member came while the first rebalance waited, which then waits a little longer."""
     subscribed_topics: frozenset[str] | None = None
-    """What consumers read, as far as that can be known."""
+    """The topics that consumers read, or None if they are unknown."""
 
-    # --- what is asked ---
+    # --- queries ---
 
     @property
     def is_empty(self) -> bool:
@@ -60,7 +60,7 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Nobody ever joined: it only has offsets, committed by consumers that assign partitions themselves."""
+        """True if no member ever joined: it has only offsets of consumers that assign partitions themselves."""
         return self.protocol_type is None and self.is_empty and not self.pending_members
 
     @property
@@ -69,7 +69,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any of its members allows."""
+        """The longest rebalance timeout of its members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -82,7 +82,7 @@ class ClassicGroup:
 
     @property
     def absent_dynamic_members(self) -> list[str]:
-        """Who did not join this rebalance and has no instance id to come back with."""
+        """The dynamic members (without instance id) that did not join this rebalance."""
         return [member.member_id for member in self.members.values() if not member.is_joining and not member.is_static]
 
     @property
@@ -97,18 +97,18 @@ class ClassicGroup:
         return self.leader_id == member_id
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether it may be reading ``topic``; a group of consumers whose topics nobody knows reads them all."""
+        """Return True if a member may read ``topic``. Consumers with unknown topics count as readers of every topic."""
         return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody who knows these protocols may join: one of them is known to all members."""
+        """Return True if a client with these protocols may join: all members know at least one of them."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
         votes = self._known_protocols()
         return self.protocol_type == protocol_type and any(votes[name] == len(self.members) for name in names)
 
     def refusal(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """Why this is no member of the group (any more); None if it is one."""
+        """Return the error code for a client that is not a member (any longer), or None for a member."""
         if instance_id is not None:
             owner = self.static_members.get(instance_id)
             if owner is not None and owner != member_id:
@@ -118,14 +118,14 @@ class ClassicGroup:
         return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def choose_protocol(self) -> str:
-        """The protocol most members like best, of those that all support; ties go to the one voted for first."""
+        """Return the protocol that most members prefer among the protocols of all. Ties go to the first vote."""
         known = self._known_protocols()
         candidates = {name for name, count in known.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def described_members(self) -> list[dict[str, object]]:
-        """For the leader, who assigns: what each member says for the chosen protocol."""
+        """Return the members' metadata for the chosen protocol, which the leader needs to assign."""
         return [
             {
                 "member_id": member.member_id,
@@ -142,7 +142,7 @@ class ClassicGroup:
         return f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}"
 
     def add(self, member: ClassicMember) -> None:
-        """A member comes; the first one leads."""
+        """Add a member. The first member becomes the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         assert self.protocol_type == member.protocol_type, (self.protocol_type, member)
@@ -155,7 +155,7 @@ class ClassicGroup:
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was pending, goes; if it was the leader the next one leads. Idempotent."""
+        """Remove a member or pending member. The next member replaces a removed leader. Idempotent."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             del self.static_members[member.instance_id]
@@ -165,7 +165,7 @@ class ClassicGroup:
         self.pending_syncs.discard(member_id)
 
     def replace_static(self, instance_id: str, new_member_id: str) -> ClassicMember:
-        """Whoever has this instance id from now on is another process: the one before hears that it is fenced."""
+        """Give the instance id to another process, and fence the previous member's pending requests."""
         old = self.members.pop(self.static_members[instance_id])
         fenced = {"error_code": ErrorCode.FENCED_INSTANCE_ID, "member_id": old.member_id}
         self.answer_join(old, fenced)
@@ -195,21 +195,21 @@ class ClassicGroup:
         session_timeout_ms: int,
         reply: Reply | None,
     ) -> None:
-        """It joins again, with what it says now; ``reply`` waits for the rebalance."""
+        """Store the fields of a member's new join. ``reply`` waits for the rebalance."""
         member.protocols = tuple(protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         member.join_reply = reply
 
     def answer_join(self, member: ClassicMember, answer: Answer) -> bool:
-        """Whether it was waiting for one."""
+        """Reply to the member's pending join. Return False if there is none."""
         reply, member.join_reply = member.join_reply, None
         if reply is not None:
             reply(answer)
         return reply is not None
 
     def answer_sync(self, member: ClassicMember, answer: Answer) -> bool:
-        """Whether it was waiting for one."""
+        """Reply to the member's pending sync. Return False if there is none."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
             reply(answer)
@@ -223,7 +223,7 @@ class ClassicGroup:
         self.state_changed_ms = now_ms
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one who joined; False where nobody did."""
+        """Ensure that the leader is a joined member. Return False if no member joined."""
         leader = self.members.get(self.leader_id or NO_MEMBER)
         if leader is None or leader.is_joining:
             return leader is not None
@@ -233,7 +233,7 @@ class ClassicGroup:
         return joined is not None
 
     def begin_generation(self, now_ms: int) -> None:
-        """The members are known: choose their protocol, or be empty."""
+        """Begin a generation with the current members: choose their protocol, or become empty."""
         self.generation_id += 1
         self.protocol_name = self.choose_protocol() if self.members else None
         self.subscribed_topics = self.read_subscribed_topics()
@@ -241,12 +241,12 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
-        """Those that ``assignments`` does not name get nothing."""
+        """Set the members' assignments. Members that are not in ``assignments`` get an empty one."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
 
     def read_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics of all members that are consumers; None where that cannot be known."""
+        """Return the topics of all members if they are consumers, or None if the topics are unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -263,5 +263,5 @@ class ClassicGroup:
             yield read_subscription(member.metadata(self.protocol_name)).topics
 
     def _known_protocols(self) -> Counter[str]:
-        """How many members know each protocol."""
+        """Count the members that know each protocol."""
         return Counter(name for member in self.members.values() for name in set(member.protocol_names))

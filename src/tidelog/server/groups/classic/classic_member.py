@@ -1,10 +1,9 @@
-"""One member of a classic group. Pure: who waits for an answer is a callable, called once and forgotten.
+"""A member of a classic group. Pure: a pending reply is a callable that is called once.
 
-A member waits for a join (``join_reply``) from its JoinGroup until the rebalance's members are known, and for a sync
-(``sync_reply``) from its SyncGroup until the leader's assignment is written. While it waits it needs no heartbeats,
-unless it is new: then whoever sent the first JoinGroup may be gone, so its join has a time-out of its own.
-
-Called by: ``ClassicGroup``. Source: Kafka's ``ClassicGroupMember``.
+A join is pending (``join_reply``) from JoinGroup until the rebalance's members are fixed. A sync is pending
+(``sync_reply``) from SyncGroup until the leader's assignment is written. A member with a pending request needs no
+heartbeats unless it is new: its client may have disappeared, so a first join has its own timeout.
+Source: Kafka's ``ClassicGroupMember``.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Answer = Mapping[str, Any]
-"""Fields of a response, by the names that ``protocol.messages`` has."""
+"""The fields of a response, by their names in ``protocol.messages``."""
 Reply = Callable[[Answer], None]
 
 
 class Protocol(NamedTuple):
-    """A way to assign that a member knows, and what it says to whoever assigns so (for consumers: its topics)."""
+    """An assignment strategy that a member knows, and the member's metadata for it (for consumers: its topics)."""
 
     name: str
     metadata: bytes
@@ -27,7 +26,7 @@ class Protocol(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMember:
-    """``instance_id`` of a static member (KIP-345); ``protocols`` in its order of preference."""
+    """``instance_id`` is a static member's (KIP-345). ``protocols`` are sorted by preference."""
 
     member_id: str
     instance_id: str | None = None
@@ -39,7 +38,7 @@ class ClassicMember:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = False
-    """It has not been in a generation yet."""
+    """True until its first generation begins."""
     join_reply: Reply | None = None
     sync_reply: Reply | None = None
 
@@ -53,7 +52,7 @@ class ClassicMember:
 
     @property
     def needs_no_heartbeat(self) -> bool:
-        """It waits for an answer of ours, so its silence means nothing."""
+        """True if it waits for our response, so its silence means nothing."""
         return not self.is_new and (self.join_reply is not None or self.sync_reply is not None)
 
     @property
@@ -61,14 +60,14 @@ class ClassicMember:
         return [protocol.name for protocol in self.protocols]
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it says for a protocol; ValueError for one it does not know."""
+        """Return the member's metadata for a protocol. Raise ValueError if it does not know the protocol."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
         raise ValueError(f"member {self.member_id} does not support protocol {protocol_name}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Which of the protocols that all support it likes best; ValueError where it supports none of them."""
+        """Return the member's preferred protocol among ``candidates``. Raise ValueError if it knows none of them."""
         for name in self.protocol_names:
             if name in candidates:
                 return name

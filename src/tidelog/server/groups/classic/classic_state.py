@@ -1,15 +1,15 @@
-"""The states of a classic group, and from which of them each is reached. Pure.
+"""The states of a classic group and the states from which each is reached. Pure.
 
 ====================  ==========================================  =============================================
-state                 means                                       is left for
+state                 meaning                                     next states
 ====================  ==========================================  =============================================
 Empty                 no members; offsets may be left             PreparingRebalance, when the first one joins
-PreparingRebalance    waits for its members to join               CompletingRebalance, when all have or the time
-                                                                  is over; Empty, when nobody is left
+PreparingRebalance    waits for its members to join               CompletingRebalance, when all joined or the
+                                                                  time is over; Empty, when no member is left
 CompletingRebalance   waits for the leader's assignment           Stable, when it is written;
-                                                                  PreparingRebalance, when somebody comes or goes
-Stable                all have, or can ask for, their assignment  PreparingRebalance, when somebody comes or goes
-Dead                  another broker's now, or deleted            never
+                                                                  PreparingRebalance, when the members change
+Stable                members have, or can get, their assignment  PreparingRebalance, when the members change
+Dead                  owned by another broker, or deleted         none
 ====================  ==========================================  =============================================
 
 Source: Kafka's ``ClassicGroupState``.
@@ -22,7 +22,7 @@ from typing import Final
 
 
 class ClassicState(enum.StrEnum):
-    """The value is the name clients see."""
+    """The value is the name that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

@@ -1,8 +1,9 @@
-"""What consumers tell one another inside a classic group: subscriptions and assignments (``ConsumerProtocol``).
+"""The ``ConsumerProtocol`` inside classic groups: subscriptions and assignments of consumers. Pure.
 
-Bytes to the coordinator, but it looks inside: for the topics a group reads (their offsets do not expire), and where a
-group moves between the protocols (KIP-848). Notation and codec are those of storage records: a version, then fields.
-Pure. Source: Kafka's ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
+They are the clients' data. The coordinator reads them for two purposes: the topics that a group reads (their offsets do
+not expire), and the migration between the protocols (KIP-848). Notation and codec are those of storage records: a
+version, then fields.
+Source: Kafka's ``ConsumerProtocolSubscription.json``, ``ConsumerProtocolAssignment.json``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidelog.record.internal.frames import read_prefix
 from tidelog.record.internal.schema import Message, parse_messages
 
 PROTOCOL_TYPE = "consumer"
-"""The protocol type of consumers, to whom all this applies."""
+"""The protocol type of consumers, to which this module applies."""
 
 _MESSAGES = parse_messages(
     """
@@ -40,12 +41,12 @@ Assignment -1 versions 0-3 flexible none
 _NEWEST = 3
 
 TopicPartitions = Mapping[str, Sequence[int]]
-"""Partitions by the names of their topics."""
+"""Partition numbers by topic name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """``generation_id`` and ``owned`` are what the member had when it joined; -1 where it does not say."""
+    """``owned`` and ``generation_id`` are the state before the join. A missing generation is -1."""
 
     version: int
     topics: tuple[str, ...]
@@ -57,14 +58,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a member was assigned by the leader."""
+    """The leader's assignment for one member."""
 
     partitions: TopicPartitions
     user_data: bytes | None
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """CorruptRecordError for what is none; a version newer than ours is read as ours."""
+    """Decode a subscription. Raise CorruptRecordError if malformed. A newer version is read as the newest known one."""
     version, fields = _read(_MESSAGES["Subscription"], data)
     return Subscription(
         version=version,
@@ -77,7 +78,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def read_assignment(data: bytes) -> Assignment:
-    """CorruptRecordError for what is none; no bytes are no partitions."""
+    """Decode an assignment. Raise CorruptRecordError if malformed. Empty bytes mean no partitions."""
     if not data:
         return Assignment(partitions={}, user_data=None)
     _, fields = _read(_MESSAGES["Assignment"], data)
@@ -86,7 +87,7 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def write_assignment(partitions: TopicPartitions, version: int) -> bytes:
-    """The bytes of an assignment without user data."""
+    """Encode an assignment without user data."""
     version = min(version, _NEWEST)
     parts = [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions.items()]
     fields = {"assignedPartitions": parts}

@@ -1,24 +1,24 @@
-"""JoinGroup: who may join a classic group, and what its joining sets off.
+"""JoinGroup of classic groups: the checks of a joining client, and the effects of its join.
 
 =====================================  ===================  ========================================================
-who                                    state                what follows
+client                                 state                effect
 =====================================  ===================  ========================================================
-no member id, no instance id           any                  MEMBER_ID_REQUIRED with an id to come back with (v4+);
+no member id, no instance id           any                  MEMBER_ID_REQUIRED with a new id for the next join (v4+);
                                                             before v4 it is added at once
 no member id, a new instance id        any                  added
-no member id, a known instance id      any                  takes the place of the member before; in a stable group
-                                                            with the same protocol nobody has to rebalance
+no member id, a known instance id      any                  replaces the previous member; no rebalance in a stable
+                                                            group if the protocol stays the same
 pending member id                      any                  added
 member                                 PreparingRebalance   waits for the others
-member                                 CompletingRebalance  with the same protocols it is answered again (its first
-                                                            answer was lost); else the group rebalances
-member                                 Stable               the leader, or with other protocols: the group
-                                                            rebalances; anybody else is answered again
+member                                 CompletingRebalance  with the same protocols it gets its response again (the
+                                                            first may be lost); otherwise the group rebalances
+member                                 Stable               for the leader, or other protocols, the group
+                                                            rebalances; other members get their response again
 member                                 Empty, Dead          UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE
 =====================================  ===================  ========================================================
 
-Called by: the JoinGroup handler. Thread rule: the loop's thread. Source: Kafka's
-``GroupMetadataManager.classicGroupJoin``; KIP-394 (ids first), KIP-345 (static members), KIP-814 (no assignment again).
+Thread rule: the event loop only. Source: Kafka's ``GroupMetadataManager.classicGroupJoin``; KIP-394 (member ids first),
+KIP-345 (static members), KIP-814 (no second assignment).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A JoinGroup request and who sent it; ``reason`` is the client's, for the log."""
+    """A JoinGroup request and its client. ``reason`` is the client's text for the log."""
 
     group_id: str
     member_id: str = NO_MEMBER
@@ -50,9 +50,9 @@ class JoinRequest:
     protocols: tuple[Protocol, ...]
     reason: str = "not provided"
     requires_member_id: bool = True
-    """v4+: a new dynamic member is told its id first."""
+    """True from v4 on: a new dynamic member gets its id first, and joins with it."""
     may_skip_assignment: bool = True
-    """v9+: a static leader that comes back can be told that there is nothing to assign."""
+    """True from v9 on: the response can say that a returning static leader need not assign."""
     visible_topics: VisibleTopics = every_topic
 
     @property
@@ -61,14 +61,14 @@ class JoinRequest:
 
 
 class Joining:
-    """JoinGroup for the classic groups of one shard."""
+    """The JoinGroup requests to the classic groups of one shard."""
 
     def __init__(self, context: ShardContext, rebalancing: Rebalancing) -> None:
         self._context = context
         self._rebalancing = rebalancing
 
     def join(self, request: JoinRequest, reply: Reply) -> None:
-        """Answered at once, or when the rebalance has its members."""
+        """Reply at once, or when the rebalance has its members."""
         group = self._context.groups.get(request.group_id)
         if group is None and request.member_id != NO_MEMBER:
             reply(refused(request, ErrorCode.UNKNOWN_MEMBER_ID))
@@ -141,7 +141,7 @@ class Joining:
         if group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is ClassicState.EMPTY:
             group.has_new_member = True
         group.add(member)
-        # Whoever sent this may be gone before the rebalance is over; nobody heartbeats while it waits.
+        # The client may disappear before the rebalance ends, and it sends no heartbeats while it waits.
         self._rebalancing.expect_heartbeat(group, member, self._context.settings.new_member_join_timeout_ms)
         reason = f"member {member_id} joins with instance id {request.instance_id}; client reason: {request.reason}"
         self._rebalancing.rebalance_or_complete(group, reason)
@@ -169,7 +169,7 @@ class Joining:
     def _write_replaced(
         self, group: ClassicGroup, member: ClassicMember, old: ClassicMember, leader_before: str, request: JoinRequest
     ) -> None:
-        """Nobody has to rebalance: the new process gets what the one before it had."""
+        """Write the group without a rebalance: the new static member keeps its predecessor's assignment."""
         reply = member.join_reply
 
         def done(error: ErrorCode) -> None:
@@ -186,7 +186,7 @@ class Joining:
     def _replaced(self, group: ClassicGroup, member: ClassicMember, leader_before: str, request: JoinRequest) -> Answer:
         if request.may_skip_assignment:
             return joined(group, member.member_id, skip_assignment=group.is_leader(member.member_id))
-        # With the leader's old id the member does not take itself for the leader, and so does not assign.
+        # With the leader's old id in the response, the member does not see itself as the leader and does not assign.
         return {**joined(group, member.member_id), "leader": leader_before, "members": []}
 
     def _take_back(self, group: ClassicGroup, member: ClassicMember, old: ClassicMember) -> None:
@@ -196,7 +196,7 @@ class Joining:
         self._rebalancing.expect_heartbeat(group, restored)
 
     def _write_new(self, group: ClassicGroup, request: JoinRequest) -> None:
-        """The group is in the log from its first member on, so that nobody makes one of another type."""
+        """Write the group from its first member on, so that no group of another type can take its id."""
 
         def done(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
@@ -207,7 +207,7 @@ class Joining:
 
 
 def refused(request: JoinRequest, error: ErrorCode, member_id: str | None = None) -> Answer:
-    """The answer to a join that leads nowhere; without ``member_id`` it names the one it came from."""
+    """Return the response of a failed join. Without ``member_id`` it has the request's member id."""
     return {
         "error_code": error,
         "generation_id": NO_GENERATION,

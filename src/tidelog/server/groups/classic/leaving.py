@@ -1,16 +1,16 @@
-"""LeaveGroup of classic groups: members go, by their id or, for an administrator, by their instance id.
+"""LeaveGroup of classic groups: removal by member id, or by an administrator with the instance id.
 
 =======================================  =====================================================
-who is named                             what follows
+named member                             effect
 =======================================  =====================================================
-an instance id, no member id             that static member goes; UNKNOWN_MEMBER_ID if none
-a pending member id                      nobody waits for it any more
-a member                                 it goes
-anybody else                             UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
+an instance id, no member id             that static member is removed; UNKNOWN_MEMBER_ID if unknown
+a pending member id                      no longer awaited by the rebalance
+a member                                 removed
+any other                                UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
 =======================================  =====================================================
 
-Each is answered by itself; after those who may go have gone the group rebalances once. Called by: the handler.
-Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.classicGroupLeave``.
+Each member has its own error code. The group rebalances once after all removals.
+Thread rule: the event loop only. Source: Kafka's ``GroupMetadataManager.classicGroupLeave``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidelog.server.groups.classic.rebalancing import Rebalancing
 
 
 class Leaver(NamedTuple):
-    """``reason`` is the client's, for the log."""
+    """``reason`` is the client's text for the log."""
 
     member_id: str
     instance_id: str | None = None
@@ -33,7 +33,7 @@ class Leaver(NamedTuple):
 
 
 def leave(group: ClassicGroup, leavers: Sequence[Leaver], rebalancing: Rebalancing) -> list[ErrorCode]:
-    """What each of them is told."""
+    """Remove the members. Return an error code for each of them."""
     if group.state is ClassicState.DEAD:
         return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(leavers)
     results = []

@@ -1,19 +1,19 @@
 """The rebalance of a classic group, phase by phase, with its timers.
 
 =======================  ====================================  ====================================================
-timer                    set when                              when it is over
+timer                    set when                              effect when it expires
 =======================  ====================================  ====================================================
-join (first rebalance)   an empty group prepares               again, if somebody new came and the rebalance
-                                                               time-out allows; else the members are settled
-join                     a group in use prepares               who has no instance id and did not join is removed;
-                                                               if nobody joined it waits once more
-sync                     the members are settled               who did not ask for the assignment is removed, and
-                                                               the group rebalances
-heartbeat of a member    it joins, heartbeats, is answered     it is removed, unless it waits for an answer
+join (first rebalance)   an empty group prepares               it is set again if a new member came and the
+                                                               rebalance timeout allows; else the join phase ends
+join                     a group with members prepares         dynamic members that did not join are removed; if no
+                                                               member joined it is set again
+sync                     the join phase ends                   members that did not sync are removed, and the group
+                                                               rebalances
+heartbeat of a member    a join, heartbeat or response         it is removed, unless it waits for a response
 =======================  ====================================  ====================================================
 
-A group of which nobody is left is written to the log as empty. Called by: joins, syncs, leaves, loading.
-Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager``, the part about classic groups.
+A group that loses its last member is written to the log as empty. Thread rule: the event loop only.
+Source: Kafka's ``GroupMetadataManager``, the part about classic groups.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Rebalancing:
     # --- phases ---
 
     def rebalance_or_complete(self, group: ClassicGroup, reason: str) -> None:
-        """Somebody came or goes: begin a rebalance, or look whether the one under way has all its members."""
+        """Start a rebalance after a change of the members, or end the current join phase if all members joined."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
             self.complete_join_if_all_are_there(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> None:
-        """Begin a rebalance: from now on the members have to join again."""
+        """Start a rebalance: from now on the members must join again."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.refuse_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._forget_syncs(group)
@@ -64,18 +64,18 @@ class Rebalancing:
             self._wait_for_members(group)
 
     def complete_join_if_all_are_there(self, group: ClassicGroup) -> None:
-        """The first rebalance is not cut short: more members are likely to come."""
+        """End the join phase if all members joined. A first rebalance always waits, because more members may come."""
         is_waiting = group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is not ClassicState.EMPTY
         if is_waiting and group.all_have_joined:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
-        """Settle the members of the next generation: those who joined, and static ones that may come back."""
+        """Fix the members of the next generation: the joined members, and static members that may come back."""
         self._timers.cancel(("join", group.group_id))
         for member_id in group.absent_dynamic_members:
             self._drop(group, member_id)
         if not group.elect_joined_leader() and group.members:
-            self._wait_for_members(group)  # only static members are left, and none of them came
+            self._wait_for_members(group)  # only static members are left, and none of them joined
             return
         group.begin_generation(self._timers.now_ms())
         if group.is_empty:
@@ -85,7 +85,7 @@ class Rebalancing:
             self._announce_members(group)
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-        """The leader's assignment: once it is written, all who wait for it get their part and the group is stable."""
+        """Write the leader's assignment. The group then becomes stable, and waiting members get their assignments."""
         generation = group.generation_id
 
         def done(error: ErrorCode) -> None:
@@ -103,7 +103,7 @@ class Rebalancing:
         self._context.journal.write([group_metadata(group, assignments)], done, apply=False)
 
     def refuse_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """Whoever waits for an assignment hears that there is none."""
+        """Clear all assignments and fail the pending SyncGroup requests."""
         group.set_assignments({})
         for member in group.members.values():
             if group.answer_sync(member, {"error_code": error}):
@@ -112,23 +112,23 @@ class Rebalancing:
     # --- members ---
 
     def expect_heartbeat(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """From now on its session, or for a new member its first join, lasts so long."""
+        """Restart the member's session timer. ``timeout_ms`` replaces the session timeout for a new member's join."""
         self._expect(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """It was told its id, and has one session to join with it."""
+        """Add a member that got its id, and has one session timeout to join with it."""
         group.pending_members.add(member_id)
         self._expect(group, member_id, session_timeout_ms)
 
     def remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        """It leaves or is removed; if it waits for a join it hears that nobody knows it."""
+        """Remove the member. Fail its pending join with UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
             group.answer_join(member, {"error_code": ErrorCode.UNKNOWN_MEMBER_ID, "member_id": NO_MEMBER})
         self._drop(group, member_id)
 
     def note_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """It asked for its assignment."""
+        """Note that the member sent its SyncGroup request."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             self._timers.cancel(("sync", group.group_id))
@@ -136,14 +136,14 @@ class Rebalancing:
     # --- loading and unloading ---
 
     def resume(self, group: ClassicGroup) -> None:
-        """The group was read from the log: its members have one session to be heard of."""
+        """Start the session timers of a group that was read from the log. Rebalance it if it has too many members."""
         for member in group.members.values():
             self.expect_heartbeat(group, member)
         if len(group.members) > self._context.settings.max_size:
             self.prepare(group, f"it has more than {self._context.settings.max_size} members")
 
     def abandon(self, group: ClassicGroup) -> None:
-        """Another broker coordinates it now: whoever waits is sent there."""
+        """Fail pending requests with NOT_COORDINATOR, because another broker coordinates the group now."""
         group.move_to(ClassicState.DEAD, self._timers.now_ms())
         for member in group.members.values():
             group.answer_join(member, {"error_code": ErrorCode.NOT_COORDINATOR, "member_id": member.member_id})
@@ -206,10 +206,10 @@ class Rebalancing:
             self.complete_join(group)
 
     def _is_current(self, group: ClassicGroup) -> bool:
-        """Not deleted, and not become a consumer group, since the timer was set."""
+        """Return False if the group was deleted or became a consumer group after the timer was set."""
         return self._context.groups.get(group.group_id) is group
 
-    # --- answers ---
+    # --- responses ---
 
     def _announce_members(self, group: ClassicGroup) -> None:
         for member in group.members.values():
@@ -231,14 +231,14 @@ class Rebalancing:
     def _told(self, group: ClassicGroup) -> Done:
         def done(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                # The next coordinator finds members in the log that are gone, and removes them after a session.
+                # The next coordinator reads removed members from the log, and removes them after their session timeout.
                 _log.warning("group %s could not be written as empty: %s", group.group_id, error.name)
 
         return done
 
 
 def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> Answer:
-    """The answer to a member's join; only the leader hears who the others are."""
+    """Return the response of a member's join. Only the leader gets the list of members."""
     return {
         "error_code": ErrorCode.NONE,
         "generation_id": group.generation_id,
@@ -252,7 +252,7 @@ def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False
 
 
 def synced(group: ClassicGroup, member: ClassicMember) -> Answer:
-    """The answer to a member's sync in a stable group."""
+    """Return the response of a member's sync in a stable group."""
     return {
         "error_code": ErrorCode.NONE,
         "protocol_type": group.protocol_type,

@@ -1,18 +1,18 @@
-"""SyncGroup and Heartbeat of classic groups: after the members are known, and while nothing happens.
+"""SyncGroup and Heartbeat of classic groups.
 
 ====================  ============================================  ===========================
 state                 SyncGroup                                     Heartbeat
 ====================  ============================================  ===========================
 Empty                 UNKNOWN_MEMBER_ID                             UNKNOWN_MEMBER_ID
 PreparingRebalance    REBALANCE_IN_PROGRESS                         REBALANCE_IN_PROGRESS
-CompletingRebalance   waits for the leader's, which is written      none
-Stable                the member's assignment                       none
+CompletingRebalance   pending until the leader's is written         NONE
+Stable                the member's assignment                       NONE
 Dead                  COORDINATOR_NOT_AVAILABLE                     COORDINATOR_NOT_AVAILABLE
 ====================  ============================================  ===========================
 
-Before that: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for who is no member, ILLEGAL_GENERATION for another generation,
-INCONSISTENT_GROUP_PROTOCOL for a sync that names another protocol than the group chose. A heartbeat counts whatever
-state the group is in. Called by: the handlers. Thread rule: the loop's thread.
+Earlier checks return UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID to clients that are no members, and ILLEGAL_GENERATION for
+another generation. A sync with another protocol than the group's gets INCONSISTENT_GROUP_PROTOCOL. A member's heartbeat
+renews its session in every state except Dead. Thread rule: the event loop only.
 Source: Kafka's ``GroupMetadataManager.classicGroupSync``, ``classicGroupHeartbeat``.
 """
 
@@ -30,7 +30,7 @@ from tidelog.server.groups.classic.rebalancing import Rebalancing, synced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberClaim:
-    """Who a request says it comes from."""
+    """The identity that a request claims."""
 
     group_id: str
     member_id: str
@@ -40,7 +40,7 @@ class MemberClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """``assignments`` by member id are the leader's; the others send none."""
+    """The leader sends ``assignments`` by member id. Other members send none."""
 
     claim: MemberClaim
     protocol_type: str | None = None
@@ -49,13 +49,13 @@ class SyncRequest:
 
 
 class Syncing:
-    """SyncGroup and Heartbeat for the classic groups of one shard."""
+    """The SyncGroup and Heartbeat requests to the classic groups of one shard."""
 
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
 
     def sync(self, group: ClassicGroup, request: SyncRequest, reply: Reply) -> None:
-        """Answered at once, or when the leader's assignment is written."""
+        """Reply at once, or when the leader's assignment is written."""
         refusal = _refusal(group, request.claim) or _inconsistency(group, request)
         if refusal is None and group.state is ClassicState.PREPARING_REBALANCE:
             refusal = ErrorCode.REBALANCE_IN_PROGRESS
@@ -73,7 +73,7 @@ class Syncing:
             self._rebalancing.assign(group, everybody)
 
     def heartbeat(self, group: ClassicGroup, claim: MemberClaim) -> ErrorCode:
-        """What the member is told; it has another session to live."""
+        """Renew the member's session. Return the error code of its response."""
         refusal = _refusal(group, claim)
         if refusal is not None:
             return refusal
@@ -92,7 +92,7 @@ def _refusal(group: ClassicGroup, claim: MemberClaim) -> ErrorCode | None:
 
 
 def _inconsistency(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
-    """What the request does not say (before v5) is not wrong."""
+    """Compare the protocols. A field that the request lacks (before v5) matches every protocol."""
     pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
     differs = any(None not in pair and pair[0] != pair[1] for pair in pairs)
     return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if differs else None

@@ -1,1 +1,1 @@
-"""Consumer groups (KIP-848): the coordinator assigns, members reconcile with one heartbeat after the other."""
+"""Consumer groups (KIP-848): the coordinator assigns, and members reconcile with heartbeats."""

@@ -1,17 +1,17 @@
-"""Members that speak the classic protocol in a consumer group: while it moves from the one to the other (KIP-848).
+"""Members of the classic protocol in a consumer group, while the group migrates (KIP-848).
 
 ================  =====================================================================================================
-request           what it does here
+request           effect
 ================  =====================================================================================================
-JoinGroup         a heartbeat: it subscribes, and takes one step towards its target; the generation is its epoch
-SyncGroup         it learns what it has after that step
-Heartbeat         REBALANCE_IN_PROGRESS as long as there is a step to take; it has a rebalance time-out to join
-LeaveGroup        it leaves
+JoinGroup         like a heartbeat: it subscribes, and takes one step towards its target; the generation is its epoch
+SyncGroup         the response has the member's assignment after that step
+Heartbeat         REBALANCE_IN_PROGRESS while a step is due; the member has its rebalance timeout to join
+LeaveGroup        it is removed
 ================  =====================================================================================================
 
-So a member that is to give partitions up joins twice: without them, then with what it gets for them.
-Thread rule: the loop's thread. Source: ``classicGroupJoinToConsumerGroup`` of Kafka's ``GroupMetadataManager`` and its
-neighbours.
+A member that must give up partitions joins twice: first without them, then with the partitions that it gets instead.
+Thread rule: the event loop only.
+Source: ``classicGroupJoinToConsumerGroup`` of Kafka's ``GroupMetadataManager`` and its neighbouring methods.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ClassicMembers:
         self._migration = migration
 
     def join(self, group: ConsumerGroup, request: JoinRequest, reply: Reply) -> None:
-        """Answered when its step is written. ApiError as the classic protocol has it."""
+        """Reply when the member's step is written. Raise ApiError with the errors of the classic protocol."""
         is_new = request.member_id == NO_MEMBER
         member_id = str(uuid.uuid4()) if is_new else request.member_id
         self._check_join(group, request, member_id)
@@ -77,7 +77,7 @@ class ClassicMembers:
         self._sessions.expect("sync", group.group_id, after, "it did not ask for its assignment")
 
     def sync(self, group: ConsumerGroup, request: SyncRequest, reply: Reply) -> None:
-        """Answered when what it is told is replicated. ApiError as the classic protocol has it."""
+        """Reply when the member's assignment is replicated. Raise ApiError with the errors of the classic protocol."""
         member = self._claimed(group, request.claim)
         _check_protocol(member, request)
         if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -98,7 +98,7 @@ class ClassicMembers:
         self._context.journal.write([], lambda error: reply({"error_code": error} if error else answer))
 
     def heartbeat(self, group: ConsumerGroup, claim: MemberClaim) -> ErrorCode:
-        """What the member is told. ApiError for who is none."""
+        """Return the error code of the response. Raise ApiError if the client is not a member."""
         member = self._claimed(group, claim)
         self._sessions.expect_heartbeat(group.group_id, member)
         waits = member.state is MemberState.UNRELEASED_PARTITIONS and _waits_for_others(group, member)
@@ -109,7 +109,7 @@ class ClassicMembers:
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, group: ConsumerGroup, leavers: Sequence[Leaver], reply: Callable[[list[ErrorCode]], None]) -> None:
-        """What each of them is told, when those who may go have gone."""
+        """Remove the members. Reply with an error code for each of them when the removal is written."""
         results: list[ErrorCode] = []
         members: dict[str, ConsumerMember] = {}
         for leaver in leavers:
@@ -189,7 +189,7 @@ def _updated(member: ConsumerMember, request: JoinRequest, subscription: Subscri
         rack_id=subscription.rack_id or member.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         topic_names=frozenset(subscription.topics),
-        topic_regex="",  # the classic protocol has none: the client matched the topics itself
+        topic_regex="",  # the classic protocol has no regex: the client matched the topics itself
         client_id=request.client_id,
         client_host=request.client_host,
         classic=ClassicSide(session_timeout_ms=request.session_timeout_ms, protocols=request.protocols),
@@ -215,7 +215,7 @@ def _leaving(group: ConsumerGroup, leaver: Leaver) -> ConsumerMember:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether some of what it is to have still is another's."""
+    """Return True if another member still owns a partition of the member's target."""
     return any(
         group.owner(topic_id, number) not in (None, member.member_id)
         for topic_id, numbers in group.target(member.member_id).items()

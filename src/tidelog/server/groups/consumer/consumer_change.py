@@ -1,8 +1,8 @@
-"""The steps that changes of a consumer group are made of, in a draft.
+"""The steps of a change to a consumer group, in a draft.
 
-``subscribe`` a member, ``follow_topics``, ``reconcile``: a heartbeat is one after the other, and so is the join of a
-member that speaks the classic protocol. Each adds the records it takes. Called by: heartbeats, classic members,
-sessions. Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
+A heartbeat runs ``subscribe``, ``follow_topics``, ``assign`` and ``reconcile``, and so does the join of a member of the
+classic protocol. Each step adds its records. Thread rule: the event loop only.
+Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerChange:
-    """One change of one group, until it is written."""
+    """A change of one group, until it is written."""
 
     def __init__(self, context: ShardContext, regexes: Regexes, group: ConsumerGroup) -> None:
-        """``group`` may be a new one that is not in the shard yet."""
+        """The ``group`` may be new, and not in the shard yet."""
         self._context = context
         self._regexes = regexes
         self.draft = GroupDraft(group)
 
     @property
     def group(self) -> ConsumerGroup:
-        """As it will be."""
+        """The group after the change."""
         return self.draft.group
 
     def subscribe(self, before: ConsumerMember, after: ConsumerMember, visible: VisibleTopics) -> bool:
-        """The member says who it is and what it reads; whether the target assignment has to be another for it."""
+        """Store the member's identity and subscription. Return True if the target assignment must change for it."""
         regex = self._regexes.change(self.group, before, after)
         assignor = self._assignor
         if after != before or after.member_id not in self.group.members:
@@ -51,7 +51,7 @@ class ConsumerChange:
         return has_other_topics or regex is RegexChange.RESOLVED or self._assignor != assignor
 
     def follow_topics(self, *, must_grow: bool) -> None:
-        """The group epoch grows if it has to, or if a topic the group reads has changed."""
+        """Raise the group epoch if ``must_grow``, or if a topic that the group reads has changed."""
         group = self.group
         if not must_grow and group.knows_topics:
             return
@@ -66,9 +66,9 @@ class ConsumerChange:
         self.group.knows_topics = True
 
     def assign(self) -> None:
-        """The target assignment, if the group's epoch has grown past it: now, or when its interval is over (KIP-1263).
+        """Update the target assignment if the group epoch is ahead of it: now, or after its interval (KIP-1263).
 
-        Where it has to wait, members keep to the target that there is.
+        Members keep the existing target until then.
         """
         group = self.group
         if group.assignment_epoch >= group.group_epoch:
@@ -97,12 +97,12 @@ class ConsumerChange:
 
     @property
     def _assignor(self) -> str:
-        """The name of the one that most members ask for, or the broker's default."""
+        """The assignor that most members request, or the broker's default."""
         default = assignor_names(self._context.settings.consumer.assignors)[0]
         return self.group.preferred_assignor or default
 
     def reconcile(self, member_id: str, owned: Owned) -> ConsumerMember:
-        """One step of a member towards its target; the member after it."""
+        """Take one step of a member towards its target. Return the member after it."""
         group, before = self.group, self.group.members[member_id]
         target = Target(epoch=group.assignment_epoch, partitions=group.target(member_id), owner=group.owner)
         after = reconcile(before, target, owned)
@@ -111,7 +111,7 @@ class ConsumerChange:
         return after
 
     def remove(self, members: Sequence[ConsumerMember]) -> None:
-        """Members go, with the regular expressions only they had; the group epoch grows."""
+        """Remove members, with regular expressions that only they had. Raise the group epoch."""
         group_id = self.group.group_id
         for member in members:
             self.draft.add(*consumer_records.member_tombstones(group_id, member.member_id))
@@ -119,11 +119,11 @@ class ConsumerChange:
             self._regexes.forget_unused(self.draft, expression)
         now_hash, epoch = metadata_hash(self.group, self._context.topics), self.group.group_epoch + 1
         self.draft.add(consumer_records.group_epoch(group_id, epoch, now_hash))
-        if self.group.is_empty:  # nothing is left to assign, and whoever comes next does not wait
+        if self.group.is_empty:  # no member needs an assignment, and the next new member does not wait for the interval
             self.draft.add(consumer_records.target_epoch(group_id, epoch, 0))
 
     def write(self, done: Done) -> None:
-        """Append all of it. That the group has looked at its topics is in no record, and handed on to it here."""
+        """Append all records. Also copy ``knows_topics`` to the group, because no record has it."""
         records, knows_topics = self.draft.records, self.group.knows_topics
         self._context.journal.write(records, done)
         group = self._context.groups.get(self.group.group_id)

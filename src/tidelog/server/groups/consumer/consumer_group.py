@@ -1,9 +1,9 @@
-"""A consumer group as the log has it: its members, three epochs, target assignments, who has which partition.
+"""A consumer group, as in the log: members, three epochs, target assignments, owners of partitions.
 
 ==================  ==============================================================================================
 epoch               grows when
 ==================  ==============================================================================================
-group epoch         a member comes, goes, or changes what it reads; a topic it reads changes
+group epoch         a member joins, leaves, or changes its subscription; a subscribed topic changes
 assignment epoch    the target assignment was computed for that group epoch
 member epoch        that member has reconciled itself with that target assignment
 ==================  ==============================================================================================
@@ -12,13 +12,13 @@ member epoch        that member has reconciled itself with that target assignmen
 state          condition
 =============  =========================================================
 Empty          no members
-Assigning      the group epoch is past the assignment epoch
-Reconciling    a member is not reconciled with the target yet
+Assigning      the group epoch is ahead of the assignment epoch
+Reconciling    a member has not reached the target yet
 Stable         else
 =============  =========================================================
 
-Changed only by the records of the group (``log.consumer_records``), when they are written and when they are read:
-what is computed from them here is the same before and after a move of the coordinator. Pure.
+Only the group's records change it (``log.consumer_records``), when they are written and when they are read. Values that
+are computed from them here are the same before and after a move of the coordinator. Pure.
 Source: Kafka's ``ConsumerGroup``, ``ModernGroup``; KIP-848.
 """
 
@@ -36,7 +36,7 @@ from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, Consum
 
 
 class ConsumerGroupState(enum.StrEnum):
-    """The value is the name clients see."""
+    """The value is the name that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -55,29 +55,29 @@ class ResolvedRegex:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup:
-    """``metadata_hash`` is of the topics that the target assignment was made for."""
+    """``metadata_hash`` is the hash of the topics at the last change of the group epoch."""
 
     group_id: str
     group_epoch: int = 1
-    """The first member makes it 2, as in Kafka 4.4; older releases began with 1."""
+    """The first member raises it to 2, as in Kafka 4.4. Older releases began with 1."""
     metadata_hash: int = 0
     assignment_epoch: int = 1
     assigned_ms: int = 0
-    """When the target assignment was computed; 0 where no record says so."""
+    """The time of the target assignment, or 0 if no record has it."""
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """Instance id -> member id."""
+    """The member ids by instance id."""
     targets: dict[str, Partitions] = field(default_factory=dict)
-    """Member id -> what it is to have."""
+    """The target partitions by member id."""
     regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
-    """A record of Kafka 4.0 and before is in the log; the next change deletes it."""
+    """True if the log has a record of Kafka 4.0 or before, which the next change deletes."""
     knows_topics: bool = False
-    """Nothing changed with the topics since they were last looked at. Not in the log: a new coordinator looks."""
+    """True if no subscribed topic changed since the last check. It is not in the log: a new coordinator checks."""
     _owners: dict[tuple[uuid.UUID, int], str] = field(default_factory=dict)
     _regex_members: Counter[str] = field(default_factory=Counter)
 
-    # --- what is asked ---
+    # --- queries ---
 
     @property
     def is_empty(self) -> bool:
@@ -85,7 +85,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Any thread may ask, for reports."""
+        """The group's state. Thread rule: any thread."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -100,16 +100,16 @@ class ConsumerGroup:
         return frozenset(self._regex_members)
 
     def regex_members(self, regex: str) -> int:
-        """How many members subscribe with ``regex``."""
+        """Count the members that subscribe with ``regex``."""
         return self._regex_members[regex]
 
     @property
     def classic_members(self) -> list[ConsumerMember]:
-        """Those that still speak the classic protocol."""
+        """The members that still use the classic protocol."""
         return [member for member in self.members.values() if member.classic is not None]
 
     def member(self, member_id: str) -> ConsumerMember:
-        """UNKNOWN_MEMBER_ID where there is none."""
+        """Return the member. Raise ApiError(UNKNOWN_MEMBER_ID) if it does not exist."""
         member = self.members.get(member_id)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -123,11 +123,11 @@ class ConsumerGroup:
         return self.targets.get(member_id, NO_PARTITIONS)
 
     def owner(self, topic_id: uuid.UUID, number: int) -> str | None:
-        """Who has a partition, be it to give it up."""
+        """Return the member that has a partition, also if it is to give it up, or None."""
         return self._owners.get((topic_id, number))
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names of the topics a member reads: those it names, and those its regular expression matched."""
+        """Return the topics a member reads: its topic names, and the matches of its regular expression."""
         resolved = self.regexes.get(member.topic_regex or "")
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
@@ -140,12 +140,12 @@ class ConsumerGroup:
 
     @property
     def preferred_assignor(self) -> str | None:
-        """The one most of the members that name one ask for."""
+        """The assignor that most members request, or None if no member requests one."""
         named = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return named.most_common(1)[0][0] if named else None
 
     def copied(self) -> Self:
-        """One that changes without this one changing."""
+        """Return a copy that changes independently."""
         return replace(
             self,
             members=dict(self.members),
@@ -156,10 +156,10 @@ class ConsumerGroup:
             _regex_members=Counter(self._regex_members),
         )
 
-    # --- what records change ---
+    # --- changes by records ---
 
     def put_member(self, member: ConsumerMember) -> None:
-        """A member is new or changed."""
+        """Add or replace a member."""
         self._forget(member.member_id)
         self.members[member.member_id] = member
         if member.instance_id is not None:
@@ -170,7 +170,7 @@ class ConsumerGroup:
             self._owners[partition] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Idempotent."""
+        """Remove a member and its target. Idempotent."""
         self._forget(member_id)
         self.targets.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -186,7 +186,7 @@ class ConsumerGroup:
                 del self._owners[partition]
         if member.topic_regex:
             self._regex_members[member.topic_regex] -= 1
-            self._regex_members += Counter()  # zeros go
+            self._regex_members += Counter()  # drops zero counts
 
 
 def _each(member: ConsumerMember) -> Iterator[tuple[uuid.UUID, int]]:

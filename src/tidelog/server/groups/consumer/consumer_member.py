@@ -1,12 +1,12 @@
-"""One member of a consumer group, as the log has it: who it is, what it reads, what it has. Immutable. Pure.
+"""A member of a consumer group, as in the log: identity, subscription, assignment. Immutable. Pure.
 
 =======================  ==========================================================================================
-state                    means
+state                    meaning
 =======================  ==========================================================================================
-STABLE                   it has what the target assignment of its epoch gives it
-UNREVOKED_PARTITIONS     it has to give up ``pending_revocation`` and say so before its epoch goes on
-UNRELEASED_PARTITIONS    it is at the target's epoch, but others still have partitions that are to be its own
-UNKNOWN                  a state this version does not know was in the log; it has to begin anew
+STABLE                   it has the target assignment of its epoch
+UNREVOKED_PARTITIONS     it must give up ``pending_revocation`` and report that before its epoch grows
+UNRELEASED_PARTITIONS    it is at the target's epoch, but others still have partitions of its target
+UNKNOWN                  the log has a state that this version does not know; the member must rejoin
 =======================  ==========================================================================================
 
 Source: Kafka's ``ConsumerGroupMember``, ``MemberState``; KIP-848.
@@ -23,19 +23,19 @@ from typing import Final, Self
 from tidelog.server.groups.classic.classic_member import Protocol
 
 Partitions = Mapping[uuid.UUID, frozenset[int]]
-"""Partitions by topic id; no topic without any."""
+"""Partition numbers by topic id. Every topic has at least one."""
 AssignmentEpochs = Mapping[tuple[uuid.UUID, int], int]
-"""By topic id and partition: the epoch of the group in which the member got it."""
+"""The group epoch in which the member got a partition, by topic id and partition number."""
 
 NO_PARTITIONS: Final[Partitions] = {}
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 STATIC_LEAVING_EPOCH = -2
-"""Of a static member that is away and may come back: its partitions stay its own until its session is over."""
+"""The epoch of a static member that is away and may come back. It keeps its partitions until its session times out."""
 
 
 class MemberState(enum.IntEnum):
-    """The numbers are those of the log."""
+    """The numbers are the log's."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -45,7 +45,7 @@ class MemberState(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicSide:
-    """What is known of a member that still speaks the classic protocol, while the group moves to the new one."""
+    """The facts about a member that still uses the classic protocol, while the group migrates."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -53,10 +53,10 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """``assigned`` is what it may use; ``rebalance_timeout_ms`` how long it may take to give something up.
+    """``assigned`` is for use now. ``rebalance_timeout_ms`` is the time to give partitions up.
 
-    ``assignment_epochs``: of every partition that is assigned or to be given up. A commit that names an older epoch of
-    the member is good for a partition that the member already had in that epoch (KIP-1251).
+    ``assignment_epochs`` has every partition that is assigned or pending revocation. A commit with an older member
+    epoch is valid for partitions that the member already had in that epoch (KIP-1251).
     """
 
     member_id: str
@@ -78,7 +78,7 @@ class ConsumerMember:
 
     @property
     def is_away(self) -> bool:
-        """A static member that left and may come back."""
+        """True for a static member that left and may come back."""
         return self.member_epoch == STATIC_LEAVING_EPOCH
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
@@ -87,7 +87,7 @@ class ConsumerMember:
     def at_epoch(
         self, epoch: int, state: MemberState, assigned: Partitions, pending: Partitions, *, granted_epoch: int
     ) -> Self:
-        """The member after a step of its reconciliation; ``granted_epoch`` is that of what it did not have."""
+        """Return the member after a reconciliation step. New partitions get the epoch ``granted_epoch``."""
         had = {place: self.assignment_epochs[place] for place in each_of(self.assigned)}
         now = (*each_of(assigned), *each_of(pending))
         return replace(
@@ -101,7 +101,7 @@ class ConsumerMember:
         )
 
     def away(self) -> Self:
-        """A static member that leaves and may come back: it has its partitions from the beginning of epochs."""
+        """Return the static member as away: it may come back. Its partitions' assignment epochs become 0."""
         return replace(
             self,
             member_epoch=STATIC_LEAVING_EPOCH,
@@ -110,10 +110,10 @@ class ConsumerMember:
         )
 
     def without_assignment(self) -> Self:
-        """As the log has a member whose current assignment was deleted."""
+        """Return the member as after the tombstone of its current assignment."""
         return self.at_epoch(LEAVING_EPOCH, MemberState.STABLE, NO_PARTITIONS, NO_PARTITIONS, granted_epoch=0)
 
 
 def each_of(partitions: Partitions) -> Iterator[tuple[uuid.UUID, int]]:
-    """Topic id and number of each."""
+    """Return topic id and number of each partition."""
     return ((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)

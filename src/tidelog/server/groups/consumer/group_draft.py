@@ -1,8 +1,7 @@
-"""A change of a consumer group in the making: its records so far, and the group as it will be.
+"""A draft of a consumer group's change: its records so far, and the group after them. Pure.
 
-Each step of a change looks at the group as the steps before left it, though nothing is written yet: records are applied
-to a copy by the same code that applies them to the group once they are in the log. Called by: heartbeats, fencing,
-regular expressions. Pure.
+Each step of a change sees the group after the previous steps, although no record is written yet. The draft applies the
+records to a copy of the group, with the same code that applies written records.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _NOT_WRITTEN = -1
 
 
 class GroupDraft:
-    """``records`` are what is to be written; ``group`` what comes of it."""
+    """``records`` are still to be written. ``group`` is the group after them."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group_id = group.group_id
@@ -37,5 +36,5 @@ class GroupDraft:
         self.records.extend(records)
 
     def add_unapplied(self, records: Iterable[GroupRecord]) -> None:
-        """Records of what the copy was made from: a group of the other type that this one takes the place of."""
+        """Add records about the source of the copy: the group of the other type that this one replaces."""
         self.records.extend(records)

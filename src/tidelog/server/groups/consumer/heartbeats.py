@@ -1,20 +1,22 @@
-"""ConsumerGroupHeartbeat (KIP-848): the one request of a consumer group's member, from joining to leaving.
+"""ConsumerGroupHeartbeat (KIP-848): the only request of a consumer group's member, for its whole life.
 
 ==================  ==================================  =========================================================
-epoch it sends      who                                 what follows
+epoch in request    client                              effect
 ==================  ==================================  =========================================================
-0                   anybody                             it joins; a static member takes over what the one before
-                                                        it had, if that one left (UNRELEASED_INSTANCE_ID if not)
-its own             a member                            goes on
-the one before      a member that did not get our       goes on, if all it has is its own
-                    last answer
-any other           a member                            FENCED_MEMBER_EPOCH: it has to begin anew
+0                   any                                 it joins; a static member replaces one that left or is
+                                                        classic (else UNRELEASED_INSTANCE_ID)
+its own             a member                            it continues
+its previous one    a member that did not get our       it continues, if it claims only partitions of its
+                    last response                       assignment
+any other           a member                            FENCED_MEMBER_EPOCH: it must rejoin
 -1                  a member                            it leaves
--2                  a static member                     it is away; its partitions wait for its session to be over
+-2                  a static member                     it is away, and keeps its partitions until its session
+                                                        times out
 ==================  ==================================  =========================================================
 
-It answers with the member's epoch, and with its partitions where they have changed, or it joins, or it told everything.
-Thread rule: the loop's thread. Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
+The response carries the member epoch. It includes the assignment if that changed, if the member is joining, or if the
+request was a full one. Thread rule: the event loop only.
+Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
 NOT_SAID = -1
 _CLIENT_MAKES_MEMBER_IDS = 1
-"""From this version of the request on (KIP-1082)."""
+"""The first version of the request in which clients generate member ids (KIP-1082)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A ConsumerGroupHeartbeat and who sent it; None is what it does not say, because it is as before."""
+    """A ConsumerGroupHeartbeat and its client. None is an omitted field, which is unchanged since the last request."""
 
     group_id: str
     member_id: str = ""
@@ -75,13 +77,13 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """It says everything, as after an error: so it gets everything."""
+        """True if it has timeout, subscription and partitions, as after an error. The response is then full too."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
 
 
 def check_request(request: HeartbeatRequest, version: int, assignors: Collection[str]) -> None:
-    """ApiError for what no group would take, by the table of Kafka's ``GroupCoordinatorService``."""
+    """Raise ApiError for requests invalid in every group, by the rules of Kafka's ``GroupCoordinatorService``."""
     is_generated_by_client = version >= _CLIENT_MAKES_MEMBER_IDS
     if is_generated_by_client or request.member_epoch > 0 or request.member_epoch == LEAVING_EPOCH:
         _require(request.member_id, "MemberId can't be empty.")
@@ -104,7 +106,7 @@ def check_request(request: HeartbeatRequest, version: int, assignors: Collection
 
 
 class Heartbeats:
-    """ConsumerGroupHeartbeat for one shard."""
+    """The ConsumerGroupHeartbeat requests of one shard."""
 
     def __init__(self, context: ShardContext, regexes: Regexes, sessions: Sessions, migration: Migration) -> None:
         self._context = context
@@ -113,7 +115,7 @@ class Heartbeats:
         self._migration = migration
 
     def heartbeat(self, request: HeartbeatRequest, reply: Reply) -> None:
-        """Answered when what it changes is written. ApiError for what is wrong with it."""
+        """Reply when the changes are written. Raise ApiError if the request is invalid."""
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             self._leave(request, reply)
             return
@@ -134,7 +136,10 @@ class Heartbeats:
     # --- group and member ---
 
     def _begun(self, request: HeartbeatRequest) -> ConsumerChange:
-        """A change of the group, which who joins makes; a classic group becomes one where it can."""
+        """Start a change to the group.
+
+        A joining member creates a missing group, or upgrades a classic one if possible.
+        """
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return ConsumerChange(self._context, self._regexes, group)
@@ -162,7 +167,7 @@ class Heartbeats:
             )
 
     def _member(self, change: ConsumerChange, request: HeartbeatRequest) -> ConsumerMember:
-        """The member as it is before the request; one that joins as a blank, or in the place of a static one."""
+        """Return the member before the request. A joining member is blank, or takes the place of a static member."""
         group = change.group
         static = group.static_member(request.instance_id)
         if request.instance_id is None:
@@ -214,7 +219,7 @@ class Heartbeats:
         else:
             self._sessions.remove(group, [member], done)
 
-    # --- the answer ---
+    # --- the response ---
 
     def _answer(self, request: HeartbeatRequest, before: ConsumerMember, after: ConsumerMember) -> Answer:
         answer: dict[str, Any] = {
@@ -234,7 +239,7 @@ class Heartbeats:
 
 
 def replace_member(change: ConsumerChange, old: ConsumerMember, new_member_id: str) -> ConsumerMember:
-    """A static member comes back with another id: what the one before had, and was to have, is its own now."""
+    """Give a returning static member with a new member id the assignment and target of its predecessor."""
     group_id, target = change.group.group_id, change.group.target(old.member_id)
     new = replace(old, member_id=new_member_id, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH)
     change.draft.add(
@@ -247,7 +252,10 @@ def replace_member(change: ConsumerChange, old: ConsumerMember, new_member_id: s
 
 
 def check_owner(static: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member, if it is the one that ``member_id`` says. UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return the static member if its id fits.
+
+    Raise ApiError(UNKNOWN_MEMBER_ID) or ApiError(FENCED_INSTANCE_ID) otherwise.
+    """
     if static is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:

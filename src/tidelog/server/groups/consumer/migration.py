@@ -1,17 +1,17 @@
-"""Groups in use that move from the classic protocol to the consumer protocol and back, member by member (KIP-848).
+"""Live migration of groups between the classic and the consumer protocol, member by member (KIP-848).
 
 =====================================================  ===========================================================
-what happens                                           what follows, if ``group.consumer.migration.policy`` allows
+event                                                  effect, if ``group.consumer.migration.policy`` allows it
 =====================================================  ===========================================================
-a member of the new protocol joins a classic group     it becomes a consumer group; its members go on with the
-                                                       classic protocol, and the coordinator assigns
-the last member of the new protocol goes               the group becomes a classic one, and rebalances
-a static member comes back with the classic protocol   the same, if it was the last; it rebalances if that member
-                                                       reads other topics now
+a member of the new protocol joins a classic group     it becomes a consumer group; its members keep the classic
+                                                       protocol, and the coordinator assigns
+the last member of the new protocol leaves             the group becomes a classic one, and rebalances
+a static member comes back with the classic protocol   the same, if it was the last of the new protocol; a
+                                                       rebalance only if its subscription changed
 =====================================================  ===========================================================
 
-The coordinator understands the members' subscriptions and assignments; a group that assigns with data of its own cannot
-move. One batch deletes the group of one type and writes it as the other. Thread rule: the loop's thread.
+The coordinator decodes the members' subscriptions and assignments. A group with user data in its assignments cannot
+migrate. One batch deletes the group of one type and writes it as the other. Thread rule: the event loop only.
 Source: Kafka's ``ConsumerGroup.fromClassicGroup``, ``ClassicGroup.fromConsumerGroup``,
 ``ConsumerGroupMigrationPolicy``.
 """
@@ -52,7 +52,10 @@ class Migration:
         self._rebalancing = rebalancing
 
     def to_consumer(self, group: ClassicGroup) -> ConsumerGroup:
-        """The group as a consumer group, not in the shard yet. GROUP_ID_NOT_FOUND, as Kafka has it, where it cannot."""
+        """Return the group converted, outside the shard.
+
+        Raise ApiError(GROUP_ID_NOT_FOUND), as in Kafka, if it cannot.
+        """
         self._check_upgrade(group)
         try:
             made = _as_consumer_group(group, self._context.topics)
@@ -65,13 +68,13 @@ class Migration:
         return made
 
     def goes_back_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether only members of the classic protocol are left when ``leaving`` have gone, and may go back to it."""
+        """Return True if only members of the classic protocol remain after ``leaving``, and a downgrade is allowed."""
         gone = {member.member_id for member in leaving}
         left = [member for member in group.members.values() if member.member_id not in gone]
         return bool(left) and self._may_go_back(left)
 
     def goes_back_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """The same, when ``replaced``, which spoke the new protocol, comes back with the classic one."""
+        """Return True if a downgrade is due because ``replaced``, of the new protocol, rejoins with the classic one."""
         others = [member for member in group.members.values() if member is not replaced]
         return replaced.classic is None and self._may_go_back(others) and len(others) < self._context.settings.max_size
 
@@ -83,15 +86,17 @@ class Migration:
     def to_classic(
         self, draft: GroupDraft, leaving: Sequence[ConsumerMember], done: Done, *, must_rebalance: bool = True
     ) -> None:
-        """Write the group as a classic one, without ``leaving``; it rebalances, with members that have to join."""
+        """Write the group as a classic one, without ``leaving``. ``must_rebalance`` makes all members join again."""
         group = draft.group
         gone = {member.member_id for member in leaving}
         made = _as_classic_group(group, gone, self._context.topics, self._context.timers.now_ms())
         records = [*draft.records, *group_tombstones(group), group_metadata(made, made.assignments)]
         self._context.journal.write(records, done)
         if not isinstance(self._context.groups.get(group.group_id), ClassicGroup):
-            return  # it could not be written, and is what it was
-        self._context.groups[group.group_id] = made  # with all protocols of the members, not only the chosen one
+            return  # the write failed, and the group is unchanged
+        self._context.groups[group.group_id] = (
+            made  # the record has only the chosen protocol, this object has all of the members'
+        )
         for member in made.members.values():
             self._rebalancing.expect_heartbeat(made, member)
         if must_rebalance:
@@ -107,13 +112,13 @@ class Migration:
 
 
 def topic_partitions(partitions: TopicPartitions, topics: Topics) -> Partitions:
-    """By topic id; topics that do not exist any more are left out."""
+    """Translate topic names to ids. Deleted topics are omitted."""
     found = ((topics.by_name(name), numbers) for name, numbers in partitions.items())
     return {topic.id: frozenset(numbers) for topic, numbers in found if topic is not None and numbers}
 
 
 def assignment_bytes(member: ConsumerMember, partitions: Partitions, topics: Topics) -> bytes:
-    """An assignment for a member that speaks the classic protocol, in the version it speaks."""
+    """Encode an assignment for a member of the classic protocol, in the version that the member uses."""
     assert member.classic is not None
     version = read_subscription(member.classic.protocols[0].metadata).version
     return write_assignment(_by_name(partitions, topics), version)

@@ -1,25 +1,26 @@
-"""One step of a member from what it has to what the target assignment gives it. A pure function.
+"""The reconciliation step of a member from its current assignment to its target. A pure function.
 
 =======================  ============================================  ============================================
 state of the member      condition                                     step
 =======================  ============================================  ============================================
 STABLE                   its epoch is the target's                     none
-STABLE                   the target is another                         the next assignment, at its epoch
-UNREVOKED_PARTITIONS     it still has what it is to give up            none
-UNREVOKED_PARTITIONS     it gave it up                                 the next assignment, one epoch on
+STABLE                   its epoch is not the target's                 the next assignment, at its epoch
+UNREVOKED_PARTITIONS     it still has partitions to give up            none
+UNREVOKED_PARTITIONS     it gave them up                               the next assignment, at most one epoch later
 UNRELEASED_PARTITIONS                                                  the next assignment, at its epoch
-UNKNOWN                  it says it has nothing                        the next assignment, at the target's epoch
-UNKNOWN                  it has something                              FENCED_MEMBER_EPOCH
+UNKNOWN                  it reports that it has no partitions          the next assignment, at the target's epoch
+UNKNOWN                  it reports partitions, or omits them          FENCED_MEMBER_EPOCH
 =======================  ============================================  ============================================
 
-The next assignment, for a target *T* and what the member has, *H*:
+The next assignment, for a target *T* and the member's current assignment *H*:
 
-1. If *H* has more than *T*: it keeps the common part and is to give up the rest first (UNREVOKED_PARTITIONS).
-2. Else it moves to the target's epoch with all of *T* that nobody else has (STABLE), and waits for what others have
-   (UNRELEASED_PARTITIONS).
+1. If the member may still use partitions of *H* outside *T*, it keeps the common part and must give up the rest first
+   (UNREVOKED_PARTITIONS).
+2. Else it moves to the target's epoch with all partitions of *T* without another owner. Its state is STABLE, or
+   UNRELEASED_PARTITIONS if it waits for partitions of other owners.
 
-So no partition is ever in use by two members: it is in the second one's assignment only after the first one said that
-it gave it up. Source: Kafka's ``CurrentAssignmentBuilder``; KIP-848.
+So no two members ever use the same partition: the new owner gets it only after the old owner reported that it gave it
+up. Source: Kafka's ``CurrentAssignmentBuilder``; KIP-848.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 
 Owned = Mapping[uuid.UUID, frozenset[int]] | None
-"""What a member says it has; None where a heartbeat does not say it."""
+"""The partitions that a member reports. None if the heartbeat omits them."""
 NOTHING: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """``owner`` tells which member has a partition, be it to give it up; None if nobody has."""
+    """``owner`` returns the member that has a partition, also if it is to give it up, or None."""
 
     epoch: int
     partitions: Partitions
@@ -46,7 +47,7 @@ class Target:
 
 
 def reconcile(member: ConsumerMember, target: Target, owned: Owned) -> ConsumerMember:
-    """The member after the step; the same one where there is none to take."""
+    """Return the member after the step, or the same object if there is no step."""
     if member.state is MemberState.STABLE:
         return member if member.member_epoch == target.epoch else _next(member, target, member.member_epoch, owned)
     if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -89,7 +90,7 @@ def _put(partitions: dict[uuid.UUID, frozenset[int]], topic_id: uuid.UUID, numbe
 
 
 def _has_any(owned: Owned, partitions: Partitions) -> bool:
-    """Whether the member may still be using one of ``partitions``: yes where it does not say what it has."""
+    """Return True if the member may still use one of ``partitions``. It may if it does not report its partitions."""
     if owned is None:
         return True
     return any(numbers & partitions.get(topic_id, NOTHING) for topic_id, numbers in owned.items())

@@ -1,20 +1,19 @@
-"""Which topics the regular expressions of members match: looked up apart from heartbeats, and kept in the log.
+"""The topics that match members' regular expressions: resolved after heartbeats, and kept in the log.
 
 ======================================  =======================================================================
-when                                    what
+event                                   effect
 ======================================  =======================================================================
-a member comes with a new expression    it is checked; all of the group's are matched with the topics soon
-the last member with one goes           it is forgotten
-topics were made or deleted             all are matched again with the next heartbeat, not before 10 s have passed
-                                        since the last time
+a member has a new expression           it is validated, and all expressions of the group are resolved soon
+the last member with it leaves          its record is deleted
+topics were created or deleted          the next heartbeat resolves all expressions again, at the earliest 10 s
+                                        after the last time
 ``regex.refresh.interval.ms`` passed    the same
 ======================================  =======================================================================
 
-Matched are the topics that the member may see whose request had the expressions looked up, as in Kafka, and no
-others: what an expression costs would tell of their names.
-If what is matched has changed the group epoch grows, and the next heartbeats bring the assignments.
-Called by: ``ConsumerChange``. Thread rule: the loop's thread. Source: Kafka's
-``GroupMetadataManager.maybeUpdateRegularExpressions``, ``handleRegularExpressionsResult``; KIP-848.
+As in Kafka, an expression can match only topics visible to the member whose heartbeat triggered the lookup. Otherwise
+its cost would reveal the names of other topics. If the matched topics change, the group epoch grows, and the next
+heartbeats deliver the assignments. Thread rule: the event loop only.
+Source: Kafka's ``GroupMetadataManager.maybeUpdateRegularExpressions``, ``handleRegularExpressionsResult``; KIP-848.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _log = logging.getLogger(__name__)
 
 
 class RegexChange(enum.Enum):
-    """What a member's subscription did to the group's regular expressions."""
+    """The effect of a member's subscription on the group's regular expressions."""
 
     NONE = enum.auto()
     UNRESOLVED = enum.auto()
-    """Its topics are not known yet."""
+    """The topics of the expression are not known yet."""
     RESOLVED = enum.auto()
-    """It is one that other members have, so its topics are known."""
+    """Other members have the same expression, so its topics are known."""
 
 
 class Regexes:
@@ -57,9 +56,9 @@ class Regexes:
         self._context = context
 
     def change(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
-        """What a member's subscription does, looked at before ``group`` has it.
+        """Return the effect of a member's subscription before ``group`` has it.
 
-        INVALID_REGULAR_EXPRESSION for a new expression that is none.
+        Raise ApiError(INVALID_REGULAR_EXPRESSION) if the member's expression is new and invalid.
         """
         if (before.topic_regex or "") == (after.topic_regex or ""):
             return RegexChange.NONE
@@ -68,12 +67,12 @@ class Regexes:
         return RegexChange.RESOLVED if after.topic_regex in group.regexes else RegexChange.UNRESOLVED
 
     def forget_unused(self, draft: GroupDraft, expression: str | None) -> None:
-        """A member does not subscribe with ``expression`` any more."""
+        """Delete ``expression`` if no member subscribes with it any longer."""
         if expression and not draft.group.regex_members(expression):
             draft.add(consumer_records.regex_tombstone(draft.group.group_id, expression))
 
     def resolve_soon_if_due(self, group: ConsumerGroup, visible: VisibleTopics) -> None:
-        """``group`` as it will be. Nothing happens within this call."""
+        """Schedule the resolution for the draft's ``group``. Nothing is resolved within this call."""
         key = ("regex", group.group_id)
         if group.member_regexes and not self._context.timers.is_set(key) and self._is_due(group):
             asked_ms = self._context.timers.now_ms()
@@ -92,7 +91,10 @@ class Regexes:
         )
 
     def _resolve(self, group_id: str, visible: VisibleTopics, asked_ms: int) -> None:
-        """``asked_ms``: of the heartbeat. Counted from then, regular heartbeats meet the end of the interval."""
+        """Resolve all expressions.
+
+        Heartbeat time ``asked_ms`` dates the result, so regular heartbeats meet the interval.
+        """
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -116,7 +118,7 @@ class Regexes:
 
 
 def _matched(expression: str, names: Iterable[str]) -> frozenset[str]:
-    """None where it takes too long, which a heartbeat cannot be told any more."""
+    """Return the matching names, or none if matching fails: the heartbeat has its response already."""
     try:
         pattern = TopicPattern(expression)
         return frozenset(name for name in names if pattern.matches(name))
@@ -126,7 +128,7 @@ def _matched(expression: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def check_regex(expression: str) -> None:
-    """INVALID_REGULAR_EXPRESSION for what RE2 does not take."""
+    """Raise ApiError(INVALID_REGULAR_EXPRESSION) if RE2 does not accept the expression."""
     try:
         TopicPattern(expression)
     except PatternError as error:

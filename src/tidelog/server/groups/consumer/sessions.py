@@ -1,15 +1,15 @@
-"""How long a member of a consumer group may be silent, and how long it may take to give partitions up.
+"""The session and rebalance timeouts of consumer group members, and the removal of members.
 
 ====================  ==============================  =========================================================
-timer                 set by                          when it is over
+timer                 set by                          effect when it expires
 ====================  ==============================  =========================================================
 session               each heartbeat                  the member is removed
 rebalance             a step to UNREVOKED_PARTITIONS  the member is removed, if it still has the same epoch
 ====================  ==============================  =========================================================
 
-A removal that could not be written is tried again. Members that leave are removed here too; where only members of the
-classic protocol are left then, the group becomes a classic one. Thread rule: the loop's thread.
-Source: Kafka's ``GroupMetadataManager.consumerGroupFenceMembers`` and the time-outs beside it; KIP-848.
+A removal that could not be written is retried. Leaving members are removed here too. If only members of the classic
+protocol remain, the group becomes a classic group. Thread rule: the event loop only.
+Source: the timeouts of Kafka's ``GroupMetadataManager``, and its ``consumerGroupFenceMembers``; KIP-848.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Sessions:
-    """The members' time-outs in one shard's consumer groups, and their removal."""
+    """The timeouts of members in one shard's consumer groups, and their removal."""
 
     def __init__(self, context: ShardContext, regexes: Regexes, migration: Migration) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class Sessions:
         self._migration = migration
 
     def expect_heartbeat(self, group_id: str, member: ConsumerMember) -> None:
-        """The member was heard of: a new session begins."""
+        """Start a new session after a heartbeat of the member."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         else:
@@ -51,7 +51,7 @@ class Sessions:
         self._set("session", group_id, member.member_id, timeout_ms, "its session is over")
 
     def follow_revocation(self, group_id: str, before: ConsumerMember, after: ConsumerMember) -> None:
-        """After a step of its reconciliation: it is to give something up, or it is no more."""
+        """Start or cancel the rebalance timer after a reconciliation step. Members of the classic protocol lack it."""
         key = ("rebalance", group_id, after.member_id)
         if after == before or after.classic is not None:
             return
@@ -61,7 +61,7 @@ class Sessions:
             self._timers.cancel(key)
 
     def expect(self, name: str, group_id: str, member: ConsumerMember, reason: str) -> None:
-        """A member of the classic protocol has its rebalance time-out to do what ``name`` says, from the first time."""
+        """Start a classic member's rebalance timeout for the action ``name``. A running timer is not restarted."""
         if not self._timers.is_set((name, group_id, member.member_id)):
             self._set(name, group_id, member.member_id, member.rebalance_timeout_ms, reason)
 
@@ -69,14 +69,14 @@ class Sessions:
         self._timers.cancel((name, group_id, member_id))
 
     def resume(self, group: ConsumerGroup) -> None:
-        """The group was read from the log: its members have one session to be heard of."""
+        """Start the timers of a group that was read from the log. Its members have one session to send a heartbeat."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self._expect_revocation(group.group_id, member)
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], done: Done) -> None:
-        """They leave, or are not heard of any more; ``done`` when that is written."""
+        """Remove members that left or timed out. Call ``done`` when the removal is written."""
         if not members:
             self._context.journal.write([], done)
             return
@@ -90,11 +90,11 @@ class Sessions:
             change.write(done)
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """Nothing is expected of who is no member any more."""
+        """Cancel all timers of a removed member."""
         for name in _TIMERS:
             self._timers.cancel((name, group_id, member_id))
 
-    # --- when time is over ---
+    # --- expired timers ---
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
         epoch = member.member_epoch

@@ -1,7 +1,7 @@
-"""The target assignment of a consumer group: what each member is to have, for the group as a draft has it.
+"""The target assignment of a consumer group: each member's intended partitions, computed in a draft.
 
-Computed when the group epoch has grown. Only members whose target is another are written, and the assignment epoch
-after them: a target assignment without its epoch does not count. Called by: heartbeats.
+It is computed after the group epoch has grown. Changed targets of members are written first, and the assignment epoch
+last, because a target assignment without its epoch does not count.
 Source: Kafka's ``TargetAssignmentBuilder``, ``GroupMetadataManager.updateTargetAssignment``.
 """
 
@@ -27,24 +27,24 @@ _JAVA_NAMES = {
 
 
 def assignor_names(configured: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of ``group.consumer.assignors``, which may be Kafka's classes; others are left out."""
+    """Return the names in ``group.consumer.assignors``. Kafka's class names are translated, others are dropped."""
     names = (_JAVA_NAMES.get(name, name) for name in configured)
     return tuple(name for name in names if name in ASSIGNORS)
 
 
 def update_target(draft: GroupDraft, topics: Topics, assignor: str, *, now_ms: int) -> None:
-    """Compute the target for the group's epoch, if there is none yet."""
+    """Compute the target for the group's epoch if there is none yet."""
     group = draft.group
     if group.assignment_epoch >= group.group_epoch:
         return
     for member_id, partitions in ASSIGNORS[assignor](_input(group, topics)).items():
-        if partitions != group.targets.get(member_id):  # a new member's is written even where it gets nothing
+        if partitions != group.targets.get(member_id):  # a new member's empty target is written too
             draft.add(consumer_records.target(group.group_id, member_id, partitions))
     draft.add(consumer_records.target_epoch(group.group_id, group.group_epoch, now_ms))
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """Of the topics the group reads as they are now."""
+    """Return the hash of the topics that the group reads, in their current state."""
     return group_hash(_existing(group.subscribed_topics, topics).values())
 
 

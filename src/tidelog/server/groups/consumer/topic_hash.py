@@ -1,4 +1,4 @@
-"""One number for the topics a group reads: if it changes, the target assignment is computed again. Pure.
+"""The hash of the topics a group reads: a new hash means a new target assignment. Pure.
 
 ====================  =======================================================================================
 hashed                bytes, little-endian
@@ -6,10 +6,10 @@ hashed                bytes, little-endian
 a topic               0 int8 | id's upper, lower half int64 | name | partitions int32 | then for each
                       partition: number int32 | for each rack of its replicas, sorted: length int32 | rack
 a text                its UTF-16 units int16 | their count int32
-a group's topics      the topics' hashes int64, in the order of their names; no topics: the hash is 0
+a group's topics      the topics' hashes int64, sorted by topic name; no topics: the hash is 0
 ====================  =======================================================================================
 
-The hash is XXH3 of 64 bits, seed 0. Kafka keeps it in the group's record (``metadataHash``), so a broker that takes a
+The hash is XXH3 of 64 bits, seed 0. Kafka stores it in the group's record (``metadataHash``), so a broker that takes a
 group over does not rebalance it.
 Source: ``computeTopicHash`` and ``computeGroupHash`` of Kafka's ``org.apache.kafka.coordinator.group.Utils``.
 """
@@ -28,7 +28,7 @@ _MAGIC = 0
 
 
 def group_hash(topics: Iterable[TopicFacts]) -> int:
-    """Signed, as it stands in the record."""
+    """Return the hash as a signed number, as in the record."""
     ordered = sorted(topics, key=lambda topic: topic.name.encode("utf-16-be"))
     if not ordered:
         return 0

@@ -1,1 +1,1 @@
-"""``__consumer_offsets``: which records are written, how they are read back, and what they mean."""
+"""The records of ``__consumer_offsets``: how they are written, read back and applied."""

@@ -1,7 +1,7 @@
-"""The one record of a classic group, ``GroupMetadata`` (type 2): its generation, members and assignment. Pure.
+"""The only record of a classic group, ``GroupMetadata`` (type 2): generation, members, assignment.
 
-Written when the leader has assigned, when a static member is replaced, when the group is new or empty; a rebalance
-under way is in no record, so a coordinator that takes over finds the generation before it, as stable.
+It is written when the leader has assigned, when a static member is replaced, and when the group is new or empty. No
+record describes a rebalance in progress, so a new coordinator finds the previous generation, as stable. Pure.
 Source: Kafka's ``GroupCoordinatorRecordHelpers.newGroupMetadataRecord``, ``GroupMetadataManager.replay``.
 """
 
@@ -21,7 +21,7 @@ _NO_TIME = -1
 
 
 def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """The group as it is, with these assignments by member id."""
+    """Return the record of the group's current state, with these assignments by member id."""
     members = [
         {
             "memberId": member.member_id,
@@ -47,7 +47,7 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Gro
 
 
 def new_group(group: ClassicGroup) -> GroupRecord:
-    """A group that has not had a generation yet."""
+    """Return the record of a group that has had no generation yet."""
     value = {
         "protocolType": "",
         "generation": 0,
@@ -64,7 +64,7 @@ def group_tombstone(group_id: str) -> GroupRecord:
 
 
 def read_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
-    """The group that a record tells of: stable, or empty where it has no members."""
+    """Build the group from its record: stable, or empty if it has no members."""
     changed_ms = value.get("currentStateTimestamp", _NO_TIME)
     group = ClassicGroup(
         group_id=group_id,
@@ -86,7 +86,7 @@ def _changed_ms(group: ClassicGroup) -> int:
 
 
 def _read_member(value: Mapping[str, Any], fields: Mapping[str, Any]) -> ClassicMember:
-    """Of the protocols a member knew the chosen one was kept; so only it counts until the member joins again."""
+    """Build a member. The record has only the chosen protocol, so only that one counts until the member's next join."""
     rebalance_timeout_ms = fields.get("rebalanceTimeout", -1)
     return ClassicMember(
         member_id=fields["memberId"],

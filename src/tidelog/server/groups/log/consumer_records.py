@@ -1,20 +1,20 @@
-"""The records of consumer groups: how they are made. Pure.
+"""The records of consumer groups and the functions that build them. Pure.
 
 ====  ===========================================  =================================================================
 type  record                                       written when
 ====  ===========================================  =================================================================
 3     ConsumerGroupMetadata                        the group epoch grows
-4     ConsumerGroupPartitionMetadata               never more but to delete it: before Kafka 4.1 it said what type 3's
-                                                   hash says now
-5     ConsumerGroupMemberMetadata                  a member comes, or changes what it reads or who it is
-6     ConsumerGroupTargetAssignmentMetadata        a target assignment is whole (the last record of it)
-7     ConsumerGroupTargetAssignmentMember          a member's target is another
+4     ConsumerGroupPartitionMetadata               only as a tombstone: the hash in type 3 replaces this record of
+                                                   Kafka 4.0 and before
+5     ConsumerGroupMemberMetadata                  a member joins, or changes its subscription or identity
+6     ConsumerGroupTargetAssignmentMetadata        a target assignment is complete (its last record)
+7     ConsumerGroupTargetAssignmentMember          a member's target changes
 8     ConsumerGroupCurrentMemberAssignment         a member took a step towards its target
 16    ConsumerGroupRegularExpression               a regular expression was matched with the topics
 ====  ===========================================  =================================================================
 
-A member goes with tombstones of 8, 7 and 5, in this order; a group with those of all its records, 3 last.
-Source: Kafka's ``GroupCoordinatorRecordHelpers``. What they do to the state: ``replay``.
+A removed member gets tombstones of types 8, 7 and 5, in this sequence. A deleted group gets tombstones of all its
+records, type 3 last. ``replay`` applies the records to the state. Source: Kafka's ``GroupCoordinatorRecordHelpers``.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def partition_metadata_tombstone(group_id: str) -> GroupRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """A member goes: first what it has, then what it was to have, then itself."""
+    """Return a member's tombstones: current assignment, then target, then the member itself."""
     key = _member_key(group_id, member_id)
     return [GroupRecord(number, key, None) for number in (CURRENT, TARGET, MEMBER)]
 
 
 def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
-    """The group goes, with all its members."""
+    """Return the tombstones of the group and all its members."""
     group_id = group.group_id
     key = {"groupId": group_id}
     return [
@@ -117,7 +117,7 @@ def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
 
 
 def whole_group(group: ConsumerGroup) -> list[GroupRecord]:
-    """All that there is to say of a group, as it is written when it was of the other type before."""
+    """Return all records of a group, as they are written when a group of the other type is converted."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(member_metadata(group_id, member) for member in members),

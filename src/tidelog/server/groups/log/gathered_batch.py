@@ -1,6 +1,6 @@
-"""A batch of group records that is under way: what it has, and who waits for it. Pure.
+"""A batch of group records that is being gathered: its records and its callbacks. Pure.
 
-Called by: PartitionJournal. Thread rule: the loop's.
+Thread rule: the event loop only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidelog.server.groups.log.group_record import GroupRecord
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its first record."""
 _RECORD_OVERHEAD: Final = 32
-"""No record has more bytes besides its key and its value: lengths, offset and time as variable-length integers."""
+"""An upper bound of a record's bytes without key and value: lengths, offset and time as variable-length integers."""
 
 
 class RecordBytes(NamedTuple):
@@ -35,16 +35,16 @@ def size_of(records: Sequence[RecordBytes]) -> int:
 @dataclass(slots=True, kw_only=True)
 class GatheredBatch:
     first_offset: int
-    """Where it will begin if nobody else appends to the partition."""
+    """The batch's expected base offset: correct unless other records are appended to the partition first."""
     records: list[RecordBytes] = field(default_factory=list)
     size: int = BATCH_OVERHEAD
     """An upper bound, in bytes."""
     waiting: list[Done] = field(default_factory=list)
     is_applied: bool = False
-    """The shard's state has some of it already."""
+    """The shard's state already has a part of it."""
 
     def add(self, records: Sequence[RecordBytes], done: Done) -> int:
-        """Add one change; return the offset that its first record will have."""
+        """Add one change. Return the offset that its first record will have."""
         first = self.first_offset + len(self.records)
         self.records += records
         self.size += size_of(records)

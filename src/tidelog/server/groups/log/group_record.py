@@ -1,7 +1,7 @@
-"""A record of ``__consumer_offsets`` as fields: what the coordinator writes, and what it applies to its state. Pure.
+"""A record of ``__consumer_offsets`` as fields, for encoding and for changing the state. Pure.
 
-Fields are by Kafka's names, a topic id as its 22 characters; ``value`` None deletes the key. The same record is
-written, applied at once, and applied again when the log is read by the next coordinator.
+Fields have Kafka's names. A topic id is its text of 22 characters. A ``value`` of None deletes the key. The coordinator
+writes a record and applies it at once, and the next coordinator applies it again when it reads the log.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tidelog.record.internal.group_tables import GROUP_TYPES
 
 
 class GroupRecord(NamedTuple):
-    """``number`` is the record type: the API key of its table."""
+    """``number`` is the record type: the API key in its table."""
 
     number: int
     key: Mapping[str, Any]
     value: Mapping[str, Any] | None
     version: int = 0
-    """Of the value."""
+    """The version of the value."""
 
     def key_bytes(self) -> bytes:
         return encode_key(GROUP_TYPES, self.number, self.key)
@@ -30,7 +30,10 @@ class GroupRecord(NamedTuple):
 
     @classmethod
     def read(cls, key: bytes, value: bytes | None) -> Self | None:
-        """None for types and versions the tables do not know; CorruptRecordError for bytes that do not fit them."""
+        """Decode a record.
+
+        Return None if its type or version is unknown. Raise CorruptRecordError for malformed bytes.
+        """
         decoded_key = decode_key(GROUP_TYPES, key)
         if decoded_key.fields is None:
             return None

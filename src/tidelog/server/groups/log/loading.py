@@ -1,10 +1,11 @@
-"""Read a partition of ``__consumer_offsets`` from its start to its end into the state of a shard that nobody asks yet.
+"""Loading of a shard's state from its partition of ``__consumer_offsets``, from log start to log end.
 
-Records are applied in the order of the log; those of a transaction are pending until its marker comes, and stay pending
-where none came: the transaction coordinator will write it. A record that cannot be read is passed over with a line in
-the log, so one bad record costs one key, not all groups of the partition; so is a type that this version does not know.
-Memory grows with what is alive and one chunk. Runs in a thread of the broker's pool, and gives up between two chunks
-when the partition was lost. Source: Kafka's ``CoordinatorLoaderImpl``.
+Records are applied in the sequence of the log. Records of a transaction are pending until its marker, and stay pending
+if the marker is missing: the transaction coordinator will write it. An unreadable record or an unknown record type is
+skipped with a log message, so that one bad record costs one key and not all groups of the partition. Memory is bounded
+by the live state and one chunk. Loading runs in a background thread of the broker's pool, on a shard that serves no
+requests yet. It stops between two chunks if the partition was lost.
+Source: Kafka's ``CoordinatorLoaderImpl``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NO_PRODUCER = -1
 
 
 def load_log(log: PartitionLog, replay: Replay, *, chunk_bytes: int, is_wanted: Callable[[], bool]) -> None:
-    """TidelogError where the log cannot be read."""
+    """Apply the log's records to the state. Raise TidelogError if the log cannot be read."""
     for found in read_records(log, chunk_bytes=chunk_bytes, is_wanted=is_wanted):
         _apply(log, replay, found)
 

@@ -1,12 +1,12 @@
-"""The record of a committed offset, ``OffsetCommit`` (type 1), and how it is read, in every version. Pure.
+"""The record of a committed offset, ``OffsetCommit`` (type 1), in all its versions. Pure.
 
 ===========  ==================================================================================================
-version      has
+version      content
 ===========  ==================================================================================================
-0 (type 0)   offset, metadata, commit time: brokers before 0.9
-1            also the time it expires: written for commits that say one
-2, 3         no expiry; from 3 the leader epoch
-4            also the topic id; written for all others
+0 (type 0)   offset, metadata, commit time: written by brokers before 0.9
+1            also the expiry time: written for commits that set one
+2, 3         no expiry time; version 3 adds the leader epoch
+4            also the topic id: written for all other commits
 ===========  ==================================================================================================
 
 Source: Kafka's ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``, ``OffsetAndMetadata.fromRecord``.

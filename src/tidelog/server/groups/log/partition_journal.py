@@ -1,32 +1,33 @@
-"""The journal of one shard: changes gathered into batches, appended to its partition of ``__consumer_offsets``, applied
-to the shard's state, and answered when they are replicated.
+"""The journal of one shard: gathers changes, appends them to ``__consumer_offsets`` and applies them.
+
+A change completes when its batch is replicated.
 
 =====================================  =============================================================================
-a change                               what becomes of it
+change                                 handling
 =====================================  =============================================================================
-of a transaction, or larger than a     appended by itself, after the batch under way; applied if that worked
-batch may be; every one with a linger
-of 0
-any other                              applied at once, so that the next change builds on it, and added to the batch
-                                       under way
-without records                        answered with the batch under way, or with what was written before
+of a transaction; larger than a        appended alone, after the gathered batch; applied if the append succeeds
+batch; any change with a linger of 0
+any other                              applied at once, so that the next change builds on it, and added to the
+                                       gathered batch
+without records                        completed with the gathered batch, or with the last append
 =====================================  =============================================================================
 
-The batch under way is appended when it is full, before whatever must come after it in the log, and at the latest
+The gathered batch is appended when it is full, and before a record that must follow it in the log. The latest time
+depends on the linger:
 
-- with a linger of -1 (adaptive): when each client that has sent something had its turn. So changes share a batch where
-  they come faster than they can be handled, and a change that comes alone does not wait;
-- with a linger above 0: that many ms after its first change.
+- with a linger of -1 (adaptive), after the requests that have already arrived. Changes share a batch if they arrive
+  faster than they are handled, and a single change does not wait;
+- with a linger above 0, that many ms after its first change.
 
-A change that cannot be appended now (too few replicas in sync, no leader) is refused before it is applied. If a batch
-fails all the same, or does not begin where it was to begin, since somebody else has appended, then the state is not
-the log's: every change in the batch fails, the journal is lost, and ``on_out_of_step`` has the shard read again.
-Errors are told in the words of a coordinator (``coordinator_log``).
+A change that cannot be appended now (too few in-sync replicas, no leader) is refused before it is applied. A batch can
+still fail, or begin at another offset because other records were appended first. The state then differs from the log:
+every change in the batch fails, the journal is lost, and ``on_out_of_step`` starts a new read of the shard. Clients get
+a coordinator's error codes (``coordinator_log``).
 
-State is that of the log's end and of the batch under way, not of the high watermark: where replicas lag, a fetch may
-see a commit whose client has no response yet. ``flush`` comes before a fetch, so a crash loses nothing that was seen.
-What a crash leaves: the batches that were appended; nobody has a response to the rest. Thread rule: the loop's.
-Source: Kafka's ``CoordinatorRuntime``.
+The state is that of the log end and the gathered batch, not of the high watermark. If replicas lag, OffsetFetch may see
+a commit whose client has no response yet. OffsetFetch calls ``flush`` first, so a crash loses nothing that it
+returned. After a crash the log has the appended batches, and no client has a response for the rest.
+Thread rule: the event loop only. Source: Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ from tidelog.storage.producer import NO_GUARD, AppendOrigin
 
 _NO_PRODUCER: Final = -1
 ADAPTIVE: Final = -1
-"""As a linger."""
+"""The linger that adapts to the load."""
 _COMPRESSED_RESERVE: Final = 16
-"""A part of the largest batch is left free: what cannot be compressed grows by less."""
+"""A 16th of the largest batch is left free, because compression can enlarge incompressible data."""
 
 _log = logging.getLogger(__name__)
 
 
 class PartitionJournal:
-    """A ``Journal``; lost for good once the partition is another broker's, or has to be read again."""
+    """A ``Journal``. It is lost for good when another broker gets the partition, or when the log must be read again."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class PartitionJournal:
         on_out_of_step: Callable[[], None],
     ) -> None:
         self.replay: Replay | None = None
-        """Applies what is written; set when the shard is made."""
+        """The object that applies written records. It is set when the shard is created."""
         self.is_lost = False
         self._partition = partition
         self._timers = timers
@@ -81,7 +82,7 @@ class PartitionJournal:
         self._settings = settings
         self._on_out_of_step = on_out_of_step
         self._end = 0
-        """Behind the last record written here."""
+        """The offset after the last record written here."""
         self._batch: GatheredBatch | None = None
         self._timer: TimerHandle | None = None
 
@@ -104,7 +105,7 @@ class PartitionJournal:
             self.write(records, done)
 
     def flush(self) -> None:
-        """Append the batch under way."""
+        """Append the gathered batch."""
         batch, self._batch = self._batch, None
         if self._timer is not None:
             self._timer.cancel()
@@ -127,7 +128,7 @@ class PartitionJournal:
         _tell(batch.waiting, error)
 
     def lose(self) -> None:
-        """Another broker has the partition: nothing is written any more."""
+        """Fail the gathered changes and refuse later ones, because another broker has the partition."""
         self.is_lost = True
         batch, self._batch = self._batch, None
         if batch is not None:
@@ -168,7 +169,7 @@ class PartitionJournal:
                 self.flush()
 
         loop = asyncio.get_running_loop()
-        # Twice: what is called first in the next turn comes before the requests that have arrived by then.
+        # Twice: a callback of the next turn alone would run before the requests that have arrived by then.
         loop.call_soon(lambda: loop.call_soon(flush))
 
     def _write_alone(
@@ -231,7 +232,7 @@ class PartitionJournal:
 
 
 def _tell(waiting: Sequence[Done], error: ErrorCode) -> None:
-    """Each of them, in the order of their changes, whatever becomes of another."""
+    """Call each callback in the sequence of the changes. An exception in one does not affect the others."""
     for done in waiting:
         try:
             done(error)

@@ -1,8 +1,8 @@
-"""What each record of ``__consumer_offsets`` does to the state of its shard. The same for records just written.
+"""The effect of a record of ``__consumer_offsets`` on its shard's state, when written or when read.
 
-Tombstones of what is not there do nothing: compaction may have left one without what it deleted.
-Thread rule: the loop's thread. Source: the ``replay`` methods of Kafka's ``GroupMetadataManager`` and
-``OffsetMetadataManager``.
+A tombstone for a missing key is a no-op: compaction may keep a tombstone after it removed the deleted record.
+Thread rule: the event loop only, except for loading.
+Source: the ``replay`` methods of Kafka's ``GroupMetadataManager`` and ``OffsetMetadataManager``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_ASSIGNMENT_EPOCH = -1
 
 
 class Replay:
-    """Applies records to groups and offsets."""
+    """A dispatcher of records to the groups and offsets that they change."""
 
     def __init__(self, groups: GroupMap, offsets: OffsetStore) -> None:
         self._groups = groups
@@ -47,7 +47,7 @@ class Replay:
         }
 
     def apply(self, record: GroupRecord, offset: int, producer_id: int = _NO_PRODUCER) -> None:
-        """``offset`` of the record in the log; ``producer_id`` of the transaction it is part of."""
+        """Apply a record at this log ``offset``, in the transaction of ``producer_id`` if given."""
         if record.number in (offset_records.LEGACY_OFFSET, offset_records.OFFSET):
             self._offset(record, offset, producer_id)
         elif record.number in self._appliers:
@@ -56,7 +56,7 @@ class Replay:
             self._unserved(record)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """A marker is in the log."""
+        """Apply a transaction marker that is in the log."""
         self._offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def _offset(self, record: GroupRecord, offset: int, producer_id: int) -> None:
@@ -159,7 +159,10 @@ class Replay:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _made(self, group_id: str) -> ConsumerGroup:
-        """The consumer group; in the place of a classic one, whose tombstone went before or that has only offsets."""
+        """Return the consumer group, created if missing.
+
+        It may replace a classic group that is deleted or has only offsets.
+        """
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             group = self._groups[group_id] = ConsumerGroup(group_id=group_id)
@@ -205,7 +208,7 @@ def _with_assignment(member: ConsumerMember, value: Fields) -> ConsumerMember:
 
 
 def _epochs(part: Fields, member_epoch: int) -> Sequence[int]:
-    """Those of the partitions; before Kafka 4.2 no record says them, and the member's own counts."""
+    """Return the partitions' epochs. Records before Kafka 4.2 have none, so the member's epoch stands in."""
     epochs: Sequence[int] | None = part.get("assignmentEpochs")
     return epochs if epochs is not None else [member_epoch] * len(part["partitions"])
 

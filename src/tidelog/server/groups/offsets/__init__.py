@@ -1,1 +1,1 @@
-"""Committed offsets: commit, fetch, delete, expiry, and those of open transactions."""
+"""The committed offsets of groups: their rules, storage, changes and expiry."""

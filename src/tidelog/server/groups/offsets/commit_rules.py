@@ -1,23 +1,24 @@
-"""Who may commit, fetch and delete offsets of a group. Pure: each function says why not, or nothing.
+"""The rules for clients that commit, fetch or delete a group's offsets. Pure: each check may raise.
 
-Commits, in a classic group:
+Commits in a classic group:
 
 ==================================  ========================================================================
-condition                           answer
+condition                           result
 ==================================  ========================================================================
-no generation, the group is empty   may: it assigns partitions itself, or is an administrator
-no generation, members              UNKNOWN_MEMBER_ID (a transaction's may: its producer does not know the group)
-no member                           UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
+no generation, the group is empty   allowed: a client that assigns its own partitions, or an administrator
+no generation, members              UNKNOWN_MEMBER_ID (allowed in a transaction: its producer knows no group)
+not a member                        UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID
 another generation                  ILLEGAL_GENERATION
-the leader has not assigned yet     REBALANCE_IN_PROGRESS (not for a transaction's)
+the leader has not assigned yet     REBALANCE_IN_PROGRESS (allowed in a transaction)
 ==================================  ========================================================================
 
-In a consumer group: the same without generation; else UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION before v9, and
-STALE_MEMBER_EPOCH for a newer epoch (ILLEGAL_GENERATION to members of the classic protocol and in transactions). An
-older epoch may commit partitions that the member had in it and still has, or is about to give up (KIP-1251).
+In a consumer group the same holds without a generation. Other commits fail with UNKNOWN_MEMBER_ID if not from a member.
+They fail with UNSUPPORTED_VERSION before v9, and STALE_MEMBER_EPOCH for a newer epoch (ILLEGAL_GENERATION if classic
+or transactional). A commit with an older epoch may include partitions that the member had in that epoch
+and still has, or is about to give up (KIP-1251).
 
-In a streams group: without generation, if it has no members; else UNKNOWN_MEMBER_ID, for none can be heard of here.
-In a share group: GROUP_ID_NOT_FOUND.
+In a streams group commits without a generation are allowed if it has no members. Other commits fail with
+UNKNOWN_MEMBER_ID, because members cannot send heartbeats here. In a share group commits fail with GROUP_ID_NOT_FOUND.
 
 Source: ``validateOffsetCommit``, ``validateOffsetFetch``, ``validateOffsetDelete`` of Kafka's ``ClassicGroup`` and
 ``ConsumerGroup``.
@@ -42,7 +43,7 @@ _FIRST_VERSION_WITH_EPOCHS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitClaim:
-    """Who commits; ``version`` of the request."""
+    """The identity that a commit claims. ``version`` is the request's."""
 
     member: MemberClaim
     version: int
@@ -50,7 +51,7 @@ class CommitClaim:
 
 
 def check_commit(group: Group, claim: CommitClaim) -> ConsumerMember | None:
-    """ApiError as the table says. A member of a consumer group that names an older epoch: ``check_older`` goes on."""
+    """Raise ApiError by the table. Return the member of an older epoch, whose partitions ``check_older`` checks."""
     if isinstance(group, ConsumerGroup):
         return _check_consumer(group, claim)
     if isinstance(group, UnservedGroup):
@@ -65,7 +66,7 @@ def check_commit(group: Group, claim: CommitClaim) -> ConsumerMember | None:
 
 
 def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UUID, int] | None) -> None:
-    """ApiError for a partition that the member did not have in the epoch that it names, or has given up."""
+    """Raise ApiError if the member did not have the partition in the claimed epoch, or has given it up."""
     epoch = None if place is None else member.assignment_epochs.get(place)
     if epoch is None or claim.member.generation_id < epoch:
         what = "the partition is not the member's" if epoch is None else f"it got the partition in epoch {epoch}"
@@ -73,7 +74,7 @@ def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UU
 
 
 def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:
-    """ApiError for who says that it is a member of a consumer group, and is not."""
+    """Raise ApiError if the group is dead, or if the claimed member id or epoch is not the group's."""
     if isinstance(group, ClassicGroup):
         if group.state is ClassicState.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
@@ -86,7 +87,7 @@ def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:
 
 
 def check_delete(group: Group) -> None:
-    """ApiError for a group with members that are no consumers: what they read is not known."""
+    """Raise ApiError if the group is dead, a share group, or has members that are no consumers (unknown topics)."""
     if isinstance(group, ConsumerGroup):
         return
     if isinstance(group, UnservedGroup):

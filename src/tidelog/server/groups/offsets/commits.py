@@ -1,9 +1,9 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: checked, written, answered when they are replicated.
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: checks, writes, and a reply after replication.
 
-A commit for a group that does not exist makes one, without members, if it names no generation. Each partition is
-answered by itself (OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC); what is wrong with the whole request is an
-ApiError. A commit is also a heartbeat of its member. Called by: the handlers, which know topics and versions.
-Thread rule: the loop's thread. Source: Kafka's ``OffsetMetadataManager``.
+A commit without a generation creates a missing group, which has no members. Each partition has its own error
+(OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC). An error of the complete request is raised as ApiError.
+OffsetCommit also counts as a heartbeat of a classic group's member. The handlers check topics and versions.
+Thread rule: the event loop only. Source: Kafka's ``OffsetMetadataManager``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Results = Mapping[TopicPartition, ErrorCode]
 ResultsReply = Callable[[Results], None]
 
 _FIRST_VERSION_THAT_TELLS = 9
-"""Before it, a client that is told that there is no group does not know what to do."""
+"""The first version whose clients understand GROUP_ID_NOT_FOUND."""
 
 
 class OffsetToCommit(NamedTuple):
-    """``metadata`` is the client's, null as it likes."""
+    """``metadata`` is any text of the client, or None."""
 
     partition: TopicPartition
     offset: int
@@ -42,7 +42,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class Commits:
-    """The changes of committed offsets of one shard."""
+    """The operations on the committed offsets of one shard."""
 
     def __init__(self, context: ShardContext, rebalancing: Rebalancing) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class Commits:
         *,
         retention_ms: int | None = None,
     ) -> None:
-        """``retention_ms``: clients before v5 of the API could say how long the offsets are kept."""
+        """Commit offsets. Clients before v5 of the API can set ``retention_ms``, the time for which they are kept."""
         group = self._group(claim)
         older = check_commit(group, claim)
         if isinstance(group, ClassicGroup) and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
@@ -73,14 +73,14 @@ class Commits:
         offsets: Sequence[OffsetToCommit],
         reply: ResultsReply,
     ) -> None:
-        """The offsets are pending until the marker of the producer's transaction."""
+        """Write offsets that stay pending until the marker of the producer's transaction."""
         older = check_commit(self._group(claim), claim)
         records, results = self._records(claim, older, offsets, None)
         self._context.counts.commits.mark(len(records))
         self._context.journal.write_transactional(records, producer, _replied(reply, results))
 
     def delete(self, group_id: str, partitions: Sequence[TopicPartition], reply: ResultsReply) -> None:
-        """Offsets of topics that the group may be reading stay."""
+        """Delete offsets, except those of topics that the group may be reading."""
         group = self._context.groups.find(group_id)
         check_delete(group)
         results = {

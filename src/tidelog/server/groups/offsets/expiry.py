@@ -1,19 +1,19 @@
-"""Which committed offsets have been kept long enough, and which groups nobody needs any more.
+"""The expiry of committed offsets and of groups that are no longer needed.
 
 ========================================  ==============================================================
-group                                     the retention of an offset counts from
+group                                     start of an offset's retention
 ========================================  ==============================================================
-only offsets, nobody ever joined          its commit
-classic, empty                            the moment the group became empty
-classic, stable, of consumers             its commit, for topics no member reads
-classic, anything else                    nothing expires
-consumer group                            its commit, for topics no member reads
+only offsets, never a member              its commit
+classic, empty                            the time at which the group became empty
+classic, stable, of consumers             its commit, for topics that no member reads
+classic, any other                        nothing expires
+consumer group                            its commit, for topics that no member reads
 streams group, empty                      its commit
-streams group with members                nothing expires: what they read is not known here
+streams group with members                nothing expires: their subscriptions are unknown here
 ========================================  ==============================================================
 
-An offset that says when it expires goes then. Those with one pending in an open transaction stay. A group without
-members of which no offset is left goes too. Looked through every ``offsets.retention.check.interval.ms``.
+An offset with its own expiry time expires then. An offset stays while an open transaction has a pending commit of its
+partition. A group without members and offsets is deleted too. ``offsets.retention.check.interval.ms`` is the interval.
 Source: Kafka's ``OffsetMetadataManager.cleanupExpiredOffsets``, ``Group.offsetExpirationCondition``; KIP-211.
 """
 
@@ -35,7 +35,7 @@ CountsFrom = Callable[[CommittedOffset], int]
 
 
 def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
-    """The tombstones of what goes from one group now, and of the group if it goes with it."""
+    """Return the tombstones of one group's expired offsets, and of the group itself if it is no longer needed."""
     if isinstance(group, UnservedGroup) and not group.gives_way:
         return []
     counts_from = _counts_from(group)
@@ -57,7 +57,7 @@ def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retentio
 
 
 def removal_records(group: Group) -> list[GroupRecord]:
-    """The tombstones of a group itself."""
+    """Return the tombstones of the group itself, without its offsets."""
     if isinstance(group, UnservedGroup):
         return group.tombstones()
     return [group_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group_tombstones(group)

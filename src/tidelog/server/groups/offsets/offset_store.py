@@ -1,16 +1,16 @@
-"""The committed offsets of one shard, and those of open transactions, as the log has them. Pure.
+"""The committed offsets of one shard, and the pending offsets of open transactions. Pure.
 
 ======================  ==============================================================================================
-record                  what it does
+record                  effect
 ======================  ==============================================================================================
-offset, no producer     counts at once
+offset, no producer     committed at once
 offset, of a producer   pending until the producer's transaction ends
-tombstone               the offset goes, and so do pending ones for the same partition
-marker: commit          each pending offset of the producer counts, unless one further on in the log does already
-marker: abort           the pending offsets of the producer go
+tombstone               removes the offset and the pending offsets of the same partition
+marker: commit          commits the producer's pending offsets, unless the log has a later committed record
+marker: abort           removes the producer's pending offsets
 ======================  ==============================================================================================
 
-Changed only by ``replay``. Source: Kafka's ``OffsetMetadataManager``; KIP-98, KIP-447 (offsets that are stable).
+Only ``replay`` changes the store. Source: Kafka's ``OffsetMetadataManager``; KIP-98, KIP-447 (stable offsets).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from tidelog.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """``leader_epoch`` is -1 where the commit did not say it; ``record_offset`` in the log."""
+    """``leader_epoch`` is -1 if the commit had none. ``record_offset`` is the record's offset in the log."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
     commit_ms: int = -1
     expire_ms: int | None = None
-    """Commits before v5 of the API could say when they expire."""
+    """The expiry time, which commits before v5 of the API could set."""
     record_offset: int = -1
     topic_id: uuid.UUID | None = None
-    """Of the topic that was committed for; None in records of Kafka 4.1 and before."""
+    """The id of the topic at the commit, or None in records of Kafka 4.1 and before."""
 
 
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
 class OffsetStore:
-    """By group and partition."""
+    """The offsets by group and partition."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, Offsets] = {}
@@ -57,25 +57,25 @@ class OffsetStore:
 
     @property
     def count(self) -> int:
-        """Committed offsets. Any thread may ask."""
+        """The number of committed offsets. Thread rule: any thread."""
         return sum(len(offsets) for offsets in list(self._offsets.values()))
 
     def has_pending(self, group_id: str, partition: TopicPartition | None = None) -> bool:
-        """Whether an open transaction has an offset of the group, or of one partition of it."""
+        """Return True if an open transaction has an offset of the group, or of this partition of the group."""
         found = (groups[group_id] for groups in self._pending.values() if group_id in groups)
         return any(offsets if partition is None else partition in offsets for offsets in found)
 
     def known_partitions(self, group_id: str) -> list[TopicPartition]:
-        """Those with an offset, be it a pending one."""
+        """Return the partitions with a committed or pending offset."""
         partitions = dict.fromkeys(self.of_group(group_id))
         for groups in self._pending.values():
             partitions |= dict.fromkeys(groups.get(group_id, ()))
         return list(partitions)
 
     def of_topics(self, topics: Mapping[str, uuid.UUID]) -> Iterator[tuple[str, TopicPartition]]:
-        """Yield group and partition of every offset, also pending, in these topics; each once.
+        """Yield group and partition of every committed or pending offset of these topics, once each.
 
-        An offset that was committed for another topic of the same name is not theirs.
+        An offset that was committed for another topic with the same name is skipped.
         """
         found: dict[tuple[str, TopicPartition], None] = {}
         for groups in (self._offsets, *self._pending.values()):
@@ -86,7 +86,7 @@ class OffsetStore:
                         found[group_id, partition] = None
         yield from found
 
-    # --- what records change ---
+    # --- changes by records ---
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
         self._offsets.setdefault(group_id, {})[partition] = committed
@@ -97,7 +97,7 @@ class OffsetStore:
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
-        """Idempotent."""
+        """Remove the committed and pending offsets of a partition. Idempotent."""
         _remove(self._offsets, group_id, partition)
         for producer_id in list(self._pending):
             groups = self._pending[producer_id]
@@ -106,7 +106,7 @@ class OffsetStore:
                 del self._pending[producer_id]
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The producer's marker is in the log. Nothing to do where it has no offsets here."""
+        """Apply the producer's marker, which is in the log. No-op if the producer has no offsets here."""
         groups = self._pending.pop(producer_id, {})
         if not is_commit:
             return

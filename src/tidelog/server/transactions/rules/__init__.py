@@ -1,1 +1,1 @@
-"""What a transaction coordinator decides: states, transitions and refusals, without I/O, clock or loop."""
+"""The decisions of a transaction coordinator: states, transitions, refusals. No I/O, clock or loop."""

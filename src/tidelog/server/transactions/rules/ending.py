@@ -1,6 +1,6 @@
-"""How a transaction ends: by its producer (EndTxn), or by its coordinator, which fences the producer off.
+"""The end of a transaction: by its producer (EndTxn), or by its coordinator with a fence.
 
-Version 1 (EndTxn before v5) keeps the epoch, so a retry cannot be told from the next request; the state decides:
+Version 1 (EndTxn before v5) keeps the epoch, so a retry looks like the next request. The state decides:
 
 =================  ===========================  ===========================
 state              commit                       abort
@@ -9,15 +9,15 @@ Empty              INVALID_TXN_STATE            INVALID_TXN_STATE
 Ongoing            PrepareCommit                PrepareAbort
 PrepareCommit      CONCURRENT_TRANSACTIONS      INVALID_TXN_STATE
 PrepareAbort       INVALID_TXN_STATE            CONCURRENT_TRANSACTIONS
-CompleteCommit     ``None``: it is done         INVALID_TXN_STATE
-CompleteAbort      INVALID_TXN_STATE            ``None``: it is done
+CompleteCommit     ``None``: a no-op            INVALID_TXN_STATE
+CompleteAbort      INVALID_TXN_STATE            ``None``: a no-op
 =================  ===========================  ===========================
 
-Before that: another producer id is INVALID_PRODUCER_ID_MAPPING, another epoch PRODUCER_FENCED, a transition under way
-CONCURRENT_TRANSACTIONS.
+Earlier checks: another producer id is INVALID_PRODUCER_ID_MAPPING, another epoch is PRODUCER_FENCED, and a pending
+transition is CONCURRENT_TRANSACTIONS.
 
 Version 2 (KIP-890) gives every transaction an epoch. An epoch *before* the current one (or the last of the previous
-producer id, after an overflow) can only be a retry; ``-`` is PRODUCER_FENCED:
+producer id, after an overflow) can only be a retry. ``-`` is PRODUCER_FENCED:
 
 =================  ===================  ==============  ===================  ==============
 state              commit, current      commit, before  abort, current       abort, before
@@ -30,9 +30,9 @@ CompleteCommit     INVALID_TXN_STATE    ``None``        PrepareAbort         INV
 CompleteAbort      INVALID_TXN_STATE    INVALID_…       PrepareAbort         ``None``
 =================  ===================  ==============  ===================  ==============
 
-Before that: a transition under way is CONCURRENT_TRANSACTIONS, another producer id INVALID_PRODUCER_ID_MAPPING. Where
-the epochs of the producer id are used up, the producer gets the next producer id with the answer. Kafka 4.1 does not
-do so when it fences, and such an epoch then overflows; later releases do as here.
+Earlier checks: a pending transition is CONCURRENT_TRANSACTIONS, another producer id is INVALID_PRODUCER_ID_MAPPING. If
+the epochs of the producer id are used up, the response carries the next producer id. Kafka 4.1 does not do so when it
+fences, so its epoch overflows. Later releases do it, like this code.
 
 Pure; see ``transaction``.
 Source: Kafka's ``TransactionCoordinator.endTransaction`` and ``endTransactionWithTV1`` (4.1).
@@ -61,7 +61,7 @@ _COMMITS = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What an EndTxn asks for; ``client_version``: the ``transaction.version`` it is of, 0 before v5 of EndTxn."""
+    """An EndTxn request. ``client_version`` is its ``transaction.version``, 0 before v5 of EndTxn."""
 
     producer: ProducerIdAndEpoch
     committed: bool
@@ -71,7 +71,7 @@ class Ending:
 def end(
     transaction: Transaction, wish: Ending, *, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord | None:
-    """The decision to write, None where this has been done before. ApiError by the tables."""
+    """Return the decision to write, or None if it was made before. Raise ApiError by the tables."""
     if bumps_epoch(wish.client_version):
         decides = _decides_with_bump(transaction, wish)
     else:
@@ -82,9 +82,9 @@ def end(
 def fence(
     transaction: Transaction, *, server_version: int, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord:
-    """The abort of an ongoing transaction at a new epoch, which its producer does not have.
+    """Return the abort of an ongoing transaction at a new epoch, which its producer does not have.
 
-    Before version 2 the epoch rises at once, whether the record can be written or not: see ``has_failed_fence``.
+    Before version 2 the epoch grows at once, even if the record cannot be written. See ``has_failed_fence``.
     """
     if not bumps_epoch(server_version):
         record = transaction.record
@@ -101,7 +101,7 @@ def _decision(
     return prepare(
         record,
         committed=wish.committed,
-        # The table of version 1 is the same for 0 and 1, and Kafka notes 0 for both.
+        # The table of version 1 is the same for 0 and 1, and Kafka stores 0 for both.
         client_version=wish.client_version if bumps_epoch(wish.client_version) else 0,
         now_ms=now_ms,
         next_producer_id=new_producer_id() if rotates else NO_PRODUCER_ID,
@@ -109,7 +109,7 @@ def _decision(
 
 
 def _decides(transaction: Transaction, wish: Ending) -> bool:
-    """By the first table; False where it is done."""
+    """Apply the first table. Return False if the decision was made before."""
     record = transaction.record
     if record.producer_id != wish.producer.producer_id:
         raise _another_id(record, wish)
@@ -127,7 +127,7 @@ def _decides(transaction: Transaction, wish: Ending) -> bool:
 
 
 def _decides_with_bump(transaction: Transaction, wish: Ending) -> bool:
-    """By the second table; False where it is done."""
+    """Apply the second table. Return False if the decision was made before."""
     record, producer = transaction.record, wish.producer
     if transaction.pending is not None:
         raise _wait(record)
@@ -158,7 +158,7 @@ def _decides_with_bump(transaction: Transaction, wish: Ending) -> bool:
 
 
 def _agrees(record: TransactionRecord, wish: Ending) -> bool:
-    """Whether the transaction was decided as it is asked for."""
+    """Return True if the transaction's decision is the requested one."""
     return (record.state in _COMMITS) == wish.committed
 
 

@@ -1,24 +1,24 @@
-"""InitProducerId: a producer comes, or comes back, and whoever had the transactional id before is fenced off.
+"""InitProducerId: a producer starts or comes back, and earlier producers of the id are fenced.
 
-The first row that fits counts. *Named* is the producer id and epoch that the client believes to have (KIP-360);
-*used up* is an epoch after which there is no other for the same producer id.
+The first matching row counts. *Named* are the producer id and epoch that the client believes to have (KIP-360). A *used
+up* epoch is the last one of its producer id.
 
 ======================================  ==================================================  ============================
-the transaction                         named                                               what happens
+the transaction                         named                                               effect
 ======================================  ==================================================  ============================
-has a transition under way              anything                                            CONCURRENT_TRANSACTIONS
-has an epoch                            another id than the current; and not (the previous  PRODUCER_FENCED
-                                        id with a used-up epoch)
+has a pending transition                anything                                            CONCURRENT_TRANSACTIONS
+has an epoch                            an id that is neither the current one nor the       PRODUCER_FENCED
+                                        previous one with a used-up epoch
 PrepareCommit, PrepareAbort             anything                                            CONCURRENT_TRANSACTIONS
 Ongoing                                 anything                                            ``None``: abort it first
 Empty or Complete…, epoch used up       nothing, or the current epoch                       a new producer id, epoch 0
 Empty or Complete…                      nothing                                             the next epoch
 Empty or Complete…                      the current epoch, or there is none yet             the next epoch
-Empty or Complete…                      the last epoch                                      as it is: asked again
+Empty or Complete…                      the last epoch                                      unchanged: a retry
 Empty or Complete…                      any other epoch                                     PRODUCER_FENCED
 ======================================  ==================================================  ============================
 
-Kafka answers UNKNOWN_SERVER_ERROR to the last two rows where the epoch is used up. Pure; see ``transaction``.
+Kafka returns UNKNOWN_SERVER_ERROR for the last two rows if the epoch is used up. Pure; see ``transaction``.
 Source: Kafka's ``TransactionCoordinator.prepareInitProducerIdTransit``.
 """
 
@@ -48,7 +48,10 @@ class Initialization:
 def initialize(
     transaction: Transaction, wish: Initialization, *, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord | None:
-    """The record to write, None where the transaction under way has to be aborted first. ApiError by the table."""
+    """Return the record to write, or None if the open transaction must be aborted first.
+
+    Raise ApiError by the table.
+    """
     record, named = transaction.record, wish.named
     if transaction.pending is not None:
         raise _wait(transaction)
@@ -69,7 +72,7 @@ def initialize(
 
 
 def _may_be(record: TransactionRecord, named: ProducerIdAndEpoch) -> bool:
-    """Whether the named producer can be this one; its epoch is looked at later."""
+    """Return True if the named producer can be this one. Its epoch is checked later."""
     return (
         record.producer_epoch == NO_EPOCH
         or named.producer_id == record.producer_id

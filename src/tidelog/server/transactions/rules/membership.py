@@ -1,22 +1,22 @@
-"""Partitions of a transaction: a producer adds them, a broker asks whether they are in it.
+"""Partitions of a transaction: a producer adds them, a broker verifies them.
 
-The first row that fits counts.
+The first matching row counts.
 
 ==============================================  =============================  ==========================
-the transaction                                 adding                         asking
+the transaction                                 add                            verify
 ==============================================  =============================  ==========================
-has a transition under way                      CONCURRENT_TRANSACTIONS        (is not looked at)
+has a pending transition                        CONCURRENT_TRANSACTIONS        (ignored)
 has another producer id                         INVALID_PRODUCER_ID_MAPPING    INVALID_PRODUCER_ID_MAPPING
 has another epoch                               PRODUCER_FENCED                PRODUCER_FENCED
 PrepareCommit, PrepareAbort                     CONCURRENT_TRANSACTIONS        CONCURRENT_TRANSACTIONS
-Ongoing, and has all the partitions             ``None``: nothing to write     yes
+Ongoing, and has all the partitions             ``None``: nothing to write     NONE
 else                                            Ongoing, with the partitions   TRANSACTION_ABORTABLE for each
-                                                                               that it does not have
+                                                                               partition that is missing
 ==============================================  =============================  ==========================
 
-Asking passes over a pending transition because the log looks again when the records are appended (the verification
-guard). Pure; see ``transaction``. Source: Kafka's ``TransactionCoordinator.handleAddPartitionsToTransaction`` and
-``handleVerifyPartitionsInTransaction`` (4.1; KIP-890).
+A verification ignores a pending transition, because the log checks again when the records are appended (the
+verification guard). Pure; see ``transaction``. Source: Kafka's
+``TransactionCoordinator.handleAddPartitionsToTransaction`` and ``handleVerifyPartitionsInTransaction`` (4.1; KIP-890).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add(
     client_version: int,
     now_ms: int,
 ) -> TransactionRecord | None:
-    """The record to write, None where all the partitions are in the transaction. ApiError by the table."""
+    """Return the record to write, or None if the transaction has all the partitions. Raise ApiError by the table."""
     record = transaction.record
     if transaction.pending is not None:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "a transition is under way")
@@ -51,7 +51,7 @@ def add(
 def missing(
     transaction: Transaction, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
 ) -> frozenset[TopicPartition]:
-    """Those of ``partitions`` that are not in the transaction. ApiError by the table."""
+    """Return the ``partitions`` that are not in the transaction. Raise ApiError by the table."""
     _require_producer(transaction.record, producer)
     return frozenset(partitions) - transaction.record.partitions
 

@@ -1,13 +1,12 @@
-"""Records of ``__transaction_state``: a transactional id as key, what is known of it as value, none once it expired.
+"""Records of ``__transaction_state``: the transactional id is the key, its state the value. Pure.
 
-The version of a value follows the cluster's ``transaction.version``: 0 without it, 1 from 1 on. Version 0 has no room
-for the producer ids before and after, nor for the version of the client. Kafka 4.1 and 4.2 leave the two ids out of
-version 1 too, though they read them: a coordinator that comes up in the middle of an overflow of the epoch then forgets
-which producer id it has promised. Kafka 4.3 and newer write them, and so does this.
+An expired id has no value. The version of a value follows the cluster's ``transaction.version``: 0 without it, 1 from 1
+on. Version 0 lacks the previous and next producer id and the client's version. Kafka 4.1 and 4.2 omit the two ids from
+version 1 too, although they read them. A coordinator that starts during an epoch overflow then does not know the
+promised next producer id. Kafka 4.3 and newer write the ids, and so does this code.
 
-Partitions are written in order, Kafka's come as a hash table has them. Empty has no list of them, not
-even an empty one.
-Pure. Source: Kafka's ``TransactionLog``.
+Partitions are written sorted, Kafka writes them in the sequence of a hash table. The Empty state has no list of them,
+not even an empty list. Source: Kafka's ``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ def value_of(record: TransactionRecord, server_version: int) -> bytes:
 
 
 def transactional_id_of(key: bytes) -> str | None:
-    """None for a key of a type that is not known. CorruptRecordError where it does not decode."""
+    """Return the id, or None for an unknown key type. Raise CorruptRecordError if the key is malformed."""
     decoded = decode_key(TRANSACTION_TYPES, key)
     return None if decoded.fields is None else str(decoded.fields["transactionalId"])
 
 
 def record_of(value: bytes) -> TransactionRecord:
-    """CorruptRecordError where it does not decode, UnsupportedFormatError for an unknown version or state."""
+    """Decode a value. Raise CorruptRecordError if malformed, UnsupportedFormatError for an unknown version or state."""
     decoded = decode_value(TRANSACTION_TYPES, _RECORD_TYPE, value)
     fields = decoded.fields
     if fields is None:

@@ -1,4 +1,4 @@
-"""Partitions by topic, as records and messages list them. Pure."""
+"""Partitions grouped by topic, as records and messages list them. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.model import TopicPartition
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topics and numbers in order."""
+    """Return sorted topics with sorted partition numbers."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)

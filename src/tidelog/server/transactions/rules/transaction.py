@@ -1,26 +1,26 @@
-"""A transactional id as its coordinator knows it: the newest record of the log, and the one that is to follow.
+"""A transactional id in its coordinator's memory: the newest record of the log, and the next one.
 
-A ``TransactionRecord`` is a value, what a record of ``__transaction_state`` says. A ``Transaction`` holds the newest
-and, while a transition is under way, the one to come; requests that come meanwhile have to wait (the client is told
-CONCURRENT_TRANSACTIONS). Which state may follow which:
+A ``TransactionRecord`` is an immutable record of ``__transaction_state``. A ``Transaction`` holds the newest record
+and, during a transition, the pending one. Requests that come meanwhile fail with CONCURRENT_TRANSACTIONS, and the
+client retries. Valid transitions:
 
 ====================  ==============================================================  =================================
-state                 may follow                                                      because of
+state                 possible previous states                                        cause
 ====================  ==============================================================  =================================
 Empty                 Empty, CompleteCommit, CompleteAbort                            InitProducerId
-Ongoing               Ongoing, Empty, CompleteCommit, CompleteAbort                   a partition that is added
+Ongoing               Ongoing, Empty, CompleteCommit, CompleteAbort                   an added partition
 PrepareCommit         Ongoing                                                         EndTxn
-PrepareAbort          Ongoing; with transactions of version 2 Empty, CompleteCommit,  EndTxn, InitProducerId, time-out
+PrepareAbort          Ongoing; with transactions of version 2 Empty, CompleteCommit,  EndTxn, InitProducerId, timeout
                       CompleteAbort too
 CompleteCommit        PrepareCommit                                                   all markers are written
 CompleteAbort         PrepareAbort                                                    all markers are written
 Dead                  Empty, CompleteCommit, CompleteAbort                            the transactional id expired
-PrepareEpochFence     Ongoing                                                         passed through within one step
+PrepareEpochFence     Ongoing                                                         a transient state within one step
 ====================  ==============================================================  =================================
 
-A pending completion waits for the markers, the other pending records only for the log. A crash loses what is pending:
-the log decides. Pure; thread rule: the broker's loop.
-Source: Kafka's ``TransactionMetadata``, ``TxnTransitMetadata``, ``TransactionState`` (4.1; KIP-98, KIP-360, KIP-890).
+A pending completion waits for the markers, other pending records wait only for the log. A crash loses pending records:
+the log decides. Pure. Thread rule: the event loop only.
+Source: Kafka's ``TransactionMetadata``, ``TxnTransitMetadata``, ``TransactionState`` (4.1); KIP-98, KIP-360, KIP-890.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
 MAX_TIMEOUT_MS: Final = 2**31 - 1
-"""A transaction with this time-out is never aborted for its age (KIP-939)."""
+"""A transaction with this timeout is never aborted because of its age (KIP-939)."""
 LAST_EPOCH: Final = 2**15 - 2
-"""Of a producer id that a client gets to see: one more is kept, so that whoever has it can be fenced."""
+"""The last epoch of a producer id that a client can get. The one above is reserved to fence its producer."""
 EPOCH_BUMP_VERSION: Final = 2
-"""From this ``transaction.version`` on the epoch rises with the end of each transaction (KIP-890)."""
+"""The first ``transaction.version`` that raises the epoch at the end of each transaction (KIP-890)."""
 
 _IDLE: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
@@ -55,7 +55,7 @@ PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionState]]] =
     TransactionState.DEAD: _IDLE,
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
-"""The module's table."""
+"""The previous states in the module's table."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -67,13 +67,13 @@ NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def bumps_epoch(version: int) -> bool:
-    """Whether transactions of this version have an epoch each."""
+    """Return True if each transaction of this version has its own epoch."""
     return version >= EPOCH_BUMP_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRecord:
-    """What the log says of a transactional id; times in ms, -1 for none."""
+    """The state of a transactional id in the log. Times are in ms, -1 for none."""
 
     state: TransactionState
     producer_id: int
@@ -82,15 +82,15 @@ class TransactionRecord:
     last_update_ms: int
     start_ms: int = NO_TIME
     partitions: frozenset[TopicPartition] = frozenset()
-    """Those of the transaction; once it is decided, those without a marker."""
+    """The partitions of the transaction. After the decision, it has only those without a marker."""
     client_version: int = 0
-    """``transaction.version`` of the client that made the last transition."""
+    """The ``transaction.version`` of the client that made the last transition."""
     last_producer_epoch: int = NO_EPOCH
-    """Before the last bump; in no record, so a retry that comes after a restart is not recognized (as in Kafka)."""
+    """The epoch before the last bump. No record has it, so a retry after a restart is not recognized (as in Kafka)."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """Before this transition."""
+    """The producer id before this transition."""
     next_producer_id: int = NO_PRODUCER_ID
-    """What the producer gets at the end of this transaction, where its epochs are used up."""
+    """The producer id after this transaction, if the epochs of the current one are used up."""
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
@@ -98,12 +98,12 @@ class TransactionRecord:
 
     @property
     def is_idle(self) -> bool:
-        """No transaction is open or being ended."""
+        """True if no transaction is open or ending."""
         return self.state in _IDLE
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, and not yet complete."""
+        """True if the transaction is decided and not yet complete."""
         return self.state in PREPARED
 
     @property
@@ -126,10 +126,10 @@ class Transaction:
     record: TransactionRecord
     pending: TransactionRecord | None = None
     has_failed_fence: bool = False
-    """A fence was not written: its epoch was shown to nobody, the next one may take the same."""
+    """True if a fence was not written. No client saw its epoch, so the next fence may use the same one."""
 
     def begin(self, following: TransactionRecord) -> None:
-        """``following`` is on its way into the log. RuntimeError where the table does not have it: a bug."""
+        """Begin the transition to ``following``. Raise RuntimeError (a bug) if the table forbids it."""
         if self.pending is not None:
             raise RuntimeError(
                 f"{self._name} is on its way to {self.pending.state.label}, not to {following.state.label}"
@@ -139,18 +139,18 @@ class Transaction:
         self.pending = following
 
     def finish(self) -> None:
-        """What was pending is in the log."""
+        """Make the pending record the current one: it is in the log."""
         if self.pending is None:
             raise RuntimeError(f"{self._name} has no transition under way")
         self.record, self.pending = self.pending, None
         self.has_failed_fence = False
 
     def give_up(self) -> None:
-        """What was pending did not get into the log."""
+        """Discard the pending record: it is not in the log."""
         self.pending = None
 
     def marker_written(self, partition: TopicPartition) -> None:
-        """``partition`` has its marker, or needs none any more."""
+        """Remove ``partition``, which has its marker or no longer needs one."""
         if not self.record.is_prepared:
             raise RuntimeError(f"{self._name} is {self.record.state.label}, no marker of it can have been written")
         self.record = replace(self.record, partitions=self.record.partitions - {partition})

@@ -1,18 +1,18 @@
-"""From one record of a transactional id to the next: what each transition keeps and what it changes.
+"""The transitions between records of a transactional id: unchanged and changed fields of each.
 
 =================  ========  ==================  ====================  =====================  ==========================
-transition         state     producer id         epoch                 last epoch             else
+transition         state     producer id         epoch                 last epoch             other fields
 =================  ========  ==================  ====================  =====================  ==========================
-raise_epoch        Empty     stays               + 1                   the one before, where  time-out set, no
-                                                                       the client named it    partitions, no start
+raise_epoch        Empty     unchanged           + 1                   the old epoch, if the  timeout set, no
+                                                                       client named it        partitions, no start
 rotate             Empty     a new one           0                     as above               as above
-repeat             Empty     stays               stays                 stays                  as above
-add_partitions     Ongoing   stays               stays                 stays                  start: now, unless Ongoing
-prepare, before 2  Prepare…  stays               stays                 stays
-prepare, from 2    Prepare…  stays               + 1                   the one before         next producer id, where
-                                                                                              the epochs are used up
-complete           Complete… the next, if there  0 with the next id,   stays                  no partitions
-                             is one              else stays
+repeat             Empty     unchanged           unchanged             unchanged              as above
+add_partitions     Ongoing   unchanged           unchanged             unchanged              start: now, unless Ongoing
+prepare, before 2  Prepare…  unchanged           unchanged             unchanged
+prepare, from 2    Prepare…  unchanged           + 1                   the old epoch          next producer id, if the
+                                                                                              epochs are used up
+complete           Complete… the next, if there  0 with the next id,   unchanged              no partitions
+                             is one              else unchanged
 =================  ========  ==================  ====================  =====================  ==========================
 
 The previous producer id is always the one before the transition. Pure. Source: ``TransactionMetadata`` (Kafka 4.1).
@@ -35,7 +35,7 @@ from tidelog.server.transactions.rules.transaction import (
 
 
 def first_record(producer_id: int, *, timeout_ms: int, now_ms: int) -> TransactionRecord:
-    """Of a transactional id that is new; it has no epoch yet and is in no log."""
+    """Return the record of a new transactional id, which has no epoch and is in no log."""
     return TransactionRecord(
         state=TransactionState.EMPTY,
         producer_id=producer_id,
@@ -46,7 +46,7 @@ def first_record(producer_id: int, *, timeout_ms: int, now_ms: int) -> Transacti
 
 
 def raise_epoch(record: TransactionRecord, *, remember: bool, timeout_ms: int, now_ms: int) -> TransactionRecord:
-    """``remember``: the client named its epoch, and may ask again."""
+    """Raise the epoch. ``remember``: the client named its epoch, and may retry."""
     last = record.producer_epoch if remember else NO_EPOCH
     return _emptied(record, record.producer_id, record.producer_epoch + 1, last, timeout_ms, now_ms)
 
@@ -59,7 +59,7 @@ def rotate(
 
 
 def repeat(record: TransactionRecord, *, timeout_ms: int, now_ms: int) -> TransactionRecord:
-    """The answer got lost, the client asks again."""
+    """Repeat the last transition: the response was lost, and the client retries."""
     epoch, last = record.producer_epoch, record.last_producer_epoch
     return _emptied(record, record.producer_id, epoch, last, timeout_ms, now_ms)
 
@@ -86,7 +86,7 @@ def prepare(
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> TransactionRecord:
-    """The decision. An abort without a transaction, as version 2 has it, begins when it ends."""
+    """Decide the end. An abort without an open transaction (version 2) begins at its end."""
     bumped = bumps_epoch(client_version)
     return replace(
         record,
@@ -102,7 +102,7 @@ def prepare(
 
 
 def complete(record: TransactionRecord, *, now_ms: int) -> TransactionRecord:
-    """All markers are written."""
+    """Complete the transaction after all markers were written."""
     committed = record.state is TransactionState.PREPARE_COMMIT
     rotates = bumps_epoch(record.client_version) and record.next_producer_id != NO_PRODUCER_ID
     return replace(

@@ -1,1 +1,1 @@
-"""Cleaning one log: its keys mapped, its segments rewritten without what is obsolete."""
+"""The clean of a single log: its keys go into the offset map, its segments are rewritten without obsolete records."""

@@ -1,18 +1,17 @@
-"""Clean one log: for each key of its dirty part, what is older goes from the log.
+"""The clean of a log: for each key of its dirty part, older records are removed from the log.
 
 1. The offset map learns the keys from the first dirty to the first uncleanable offset (``dirty_keys``).
-2. The segments below the offset that it reached are grouped (``segment_groups``).
-3. Each group, oldest first, is rewritten into one segment, which takes its place (``group_rewrite``): as soon as it is
-   written; or, ``at_once``, all together when the last one is, which takes as much space as the log will have.
+2. The segments below the offset that the map reached are grouped (``segment_groups``).
+3. Each group, oldest first, is rewritten into a segment that replaces it (``group_rewrite``). By default each group is
+   replaced as soon as its new segment is on disk. With ``at_once``, all groups are replaced together after the last
+   one, which needs disk space for the complete new log.
 
-A clean that ends early, by a crash, an abort or an error, leaves groups that are done and groups that are as they were:
-the log reads the same either way, and the next clean begins where this one did, for whoever calls notes the next dirty
-offset only in the end. Memory: the map, a bit for each offset in it and the tables of the batches that were read for it
-(8 MiB of each at most), and a few chunks.
+A clean that ends early (crash, abort, error) leaves some groups replaced and the others unchanged. The log reads the
+same either way. The caller saves the next dirty offset only after the clean, so the next one begins at the same offset.
+Memory: the map, a bit for each offset in it, the tables of the batches read for it (each at most 8 MiB), a few chunks.
 
-Called by: the cleaner's threads, the offline compaction. Thread rule: one clean a log at a time; the log is appended to
-and read meanwhile, and whoever truncates or deletes it ends the clean (``check_done``).
-Source: Kafka's ``Cleaner.doClean``.
+Thread rule: one clean per log at a time. Appends and reads may run meanwhile; a truncation or deletion ends the clean
+through ``check_done``. Source: Kafka's ``Cleaner.doClean``.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tidelog.storage.log.segments import LogSegments
 _log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 2 * 1024 * 1024
-"""A chunk costs Python as much as some 100 kB of it cost the kernels."""
+"""The Python code's cost per chunk equals the kernels' cost for about 100 kB, so chunks are large."""
 
 
 def clean_log(
@@ -51,12 +50,12 @@ def clean_log(
     chunk_bytes: int = CHUNK_BYTES,
     at_once: bool = False,
 ) -> CleanResult:
-    """Clean ``log`` up to the segment of ``first_uncleanable``, or to where keys fill the map; where the next begins.
+    """Clean ``log`` up to the segment of ``first_uncleanable``, or until the map is full; return the next dirty offset.
 
-    ``check_done``: called for every chunk, raises LogCleaningAbortedError to end the clean. ``throttle``: told the
-    bytes that were read or written, may wait. ``chunk_bytes``: how much is read at once, some five times of which are
-    in memory; a larger batch is taken whole. ``at_once``: as the module says.
-    CorruptRecordError, with file, position and offset, where the log is damaged; StorageError where the disk fails.
+    ``check_done`` runs for every chunk and raises LogCleaningAbortedError to end the clean. ``throttle`` gets the
+    number of bytes read or written, and may wait. ``chunk_bytes`` is the size of a read; about five times as much is in
+    memory, and a larger batch is read as a whole. ``at_once``: see the module.
+    Raise CorruptRecordError (file, position, offset) if the log is damaged. Raise StorageError if the disk fails.
     """
     cuts, segments = log.cuts, LogSegments(log.segments)
     uncleanable = segments.floor(first_uncleanable) or segments.first

@@ -1,4 +1,4 @@
-"""What it takes to clean a log, and what comes of it. Values, and the place of what goes wrong."""
+"""The request for a clean, its result, and the file names of its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidelog.storage.segment.segment_draft import SegmentDraft
 
 
 class CleanableLog(Protocol):
-    """What cleaning asks of a log; a PartitionLog is one."""
+    """The part of ``PartitionLog`` that a clean needs."""
 
     @property
     def config(self) -> LogConfig: ...
@@ -35,11 +35,11 @@ class CleanableLog(Protocol):
 class CleanRequest:
     log: CleanableLog
     first_dirty: int
-    """Everything below was cleaned before."""
+    """The end of the last clean; all records below it are clean."""
     first_uncleanable: int
-    """The base offset of the first segment that stays as it is."""
+    """The base offset of the first segment that stays unchanged."""
     offset_map: OffsetMap
-    """Nobody else's for as long; what is in it goes."""
+    """A map that the clean owns while it runs; its contents are cleared."""
     now_ms: int
     chunk_bytes: int
     check_done: Callable[[], None]
@@ -54,7 +54,7 @@ class CleanResult:
 
 @contextmanager
 def located(segment: LogSegment) -> Iterator[None]:
-    """What is wrong with the segment's records says in which file they are."""
+    """Add the segment's file name to errors about its records."""
     try:
         yield
     except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) as error:

@@ -1,21 +1,21 @@
-"""Transactions as a clean passes their batches: which are aborted data, which markers nobody needs any more.
+"""The state of transactions during a clean: it decides which data is aborted and which markers are obsolete.
 
 ===================  ==========================================  =====================================================
-a batch              of                                          can be discarded
+batch                transaction                                 can it be discarded?
 ===================  ==========================================  =====================================================
-data                 an aborted transaction                      yes; the transaction has data here
-data                 any other                                   no; a transaction of its producer has data here
-abort marker         a transaction that had data here            no; it keeps its entry in the transaction index
-abort marker         one that had none, or no entry              yes
-commit marker        one that had data here                      no
-commit marker        one that had none                           yes
-a marker's batch     that was emptied before                     yes
-control batch        of no producer                              no
+data                 an aborted transaction                      yes; the transaction counts as having data here
+data                 any other transaction                       no; its producer's transaction counts the same way
+abort marker         an aborted one with data here               no; it keeps its entry in the transaction index
+abort marker         one without data here, or without an entry  yes
+commit marker        one with data here                          no
+commit marker        one without data here                       yes
+emptied marker       any                                         yes
+control batch        no producer                                 no
 ===================  ==========================================  =====================================================
 
-So a marker goes in a later clean than the data of its transaction. What is known of a transaction is carried from batch
-to batch, over segments and groups: batches come in the order of their offsets, and the transactions aborted among them
-are ``add``\\ ed before. Tables without transactions are passed as a whole, of others the batches of transactions one by
+So a marker is removed by a later clean than its transaction's data. The state is carried from batch to batch, across
+segments and groups. Batches come in offset order. The aborted transactions among them must be passed to ``add`` first.
+A table without transactional and control batches is passed at once; otherwise only those batches are passed, one by
 one. Pure. Thread rule: one thread. Source: Kafka's ``CleanedTransactionMetadata`` (KIP-98).
 """
 
@@ -36,15 +36,15 @@ from tidelog.storage.segment.segment_reader import Chunk
 
 
 class TransactionVerdicts(NamedTuple):
-    """On the batches of one chunk."""
+    """The decisions for the batches of a chunk."""
 
     discardable: npt.NDArray[np.bool_]
     aborted: tuple[AbortedTransaction, ...]
-    """Those whose markers are among the batches and stay, in the order of the markers."""
+    """The transactions whose markers are among the batches and stay, in marker order."""
 
 
 class _Aborted:
-    """An aborted transaction that is under way."""
+    """An aborted transaction whose marker has not come yet."""
 
     __slots__ = ("has_data", "transaction")
 
@@ -56,19 +56,19 @@ class _Aborted:
 class CleanedTransactions:
     def __init__(self) -> None:
         self._coming: list[tuple[int, AbortedTransaction]] = []
-        """A heap by first offset."""
+        """A heap of future aborted transactions, ordered by first offset."""
         self._aborted: dict[int, _Aborted] = {}
-        """By producer."""
+        """The open aborted transactions by producer."""
         self._with_data: set[int] = set()
-        """Producers of other transactions."""
+        """The producers whose other transactions have data here."""
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Transactions that the next batches may belong to; those that are known already do not matter."""
+        """Add transactions that the next batches may belong to. A transaction may be added twice."""
         for transaction in aborted:
             heappush(self._coming, (transaction.first_offset, transaction))
 
     def judge(self, chunk: Chunk) -> TransactionVerdicts:
-        """The next batches. CorruptRecordError for a producer's control batch without a marker in it."""
+        """Decide for the next batches. Raise CorruptRecordError if a producer's control batch has no marker."""
         table = chunk.table
         discardable = np.zeros(len(table), np.bool_)
         if not table.summary.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):

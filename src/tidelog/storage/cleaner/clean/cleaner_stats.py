@@ -1,4 +1,4 @@
-"""What one clean did, counted. Source: Kafka's ``CleanerStats`` and the report of its ``CleanerThread``."""
+"""The statistics of a clean. Source: Kafka's ``CleanerStats`` and the report of its ``CleanerThread``."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _MB = 1024 * 1024
 
 @dataclass(slots=True, kw_only=True)
 class CleanerStats:
-    """Bytes of batches, counts of records, times of a monotonic clock in ms."""
+    """Byte counts of batches, counts of records, and times of a monotonic clock in ms."""
 
     start_ms: int
     map_bytes_read: int = 0
     map_messages_read: int = 0
-    """What the offset map was built from; messages of v0 and v1 that are compressed count as one."""
+    """Counts for the offset map. A compressed message of v0 or v1 counts as one."""
     map_done_ms: int = 0
     bytes_read: int = 0
     messages_read: int = 0
-    """What was rewritten; messages of batches that went unseen are not among them."""
+    """Counts for the rewriting. The messages of a batch whose bytes were not read do not count."""
     bytes_written: int = 0
     messages_written: int = 0
     invalid_messages_read: int = 0
-    """Without a key, dropped for that."""
+    """Records that were removed because they have no key."""
     buffer_utilization: float = 0.0
-    """How full the offset map became: keys a slot."""
+    """The used share of the offset map's slots, from 0 to 1."""
     end_ms: int = 0
 
     def note_cleaned(self, cleaned: CleanStats) -> None:
@@ -45,7 +45,7 @@ class CleanerStats:
         return (self.end_ms - self.start_ms) / 1000
 
     def report(self) -> str:
-        """One line for people."""
+        """Return a line for people."""
         kept = self.bytes_written / self.bytes_read if self.bytes_read else 1.0
         return (
             f"{self.messages_read:,} records in {self.bytes_read / _MB:,.1f} MB became {self.messages_written:,} in"

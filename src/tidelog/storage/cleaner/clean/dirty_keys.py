@@ -1,11 +1,11 @@
-"""The first half of a clean: the offset map learns the last offset of each key in the dirty part of a log.
+"""The first half of a clean: the offset map learns the last offset of each key in the log's dirty part.
 
-It begins at the first dirty offset, in the middle of a segment where a clean stopped there, and ends at the first
-uncleanable one, or where the map is full: what lies behind is the next clean's. Control batches and aborted data are
-passed over, as they make nothing obsolete. Chunks are opened and their keys hashed side by side, and put in the order
-of the log. Nothing is written.
+It begins at the first dirty offset, which lies inside a segment if the last clean stopped there. It ends at the first
+uncleanable offset or when the map is full; the next clean continues there. Control batches and aborted data are
+skipped, because they make no record obsolete. Threads decompress chunks and hash their keys in parallel. The keys are
+put into the map in log order. Nothing is written.
 
-Called by: ``clean_log``. Thread rule: one thread a map. Source: Kafka's ``Cleaner.buildOffsetMap``.
+Thread rule: one thread per map. Source: Kafka's ``Cleaner.buildOffsetMap``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def build_offset_map(
     seen: SeenBatches,
     threads: SideBySide,
 ) -> int:
-    """Fill the request's map, from empty; where it ends, and 0 where nothing is dirty. What was read is ``seen``."""
+    """Clear and fill the request's map; return its end offset, or 0 if nothing is dirty. Add the batches to ``seen``."""
     start, end = request.first_dirty, request.first_uncleanable
     offset_map = request.offset_map
     offset_map.clear()
@@ -65,13 +65,13 @@ class _Dirty(NamedTuple):
     segment: LogSegment
     chunk: Chunk
     wanted: npt.NDArray[np.bool_]
-    """The batches whose keys count."""
+    """A mask of the batches whose keys count."""
     passed: int
-    """The last offset before the segment, where offsets may be missing; -1 for the first."""
+    """The last offset before the segment, since offsets may be missing there; -1 for the first segment."""
 
 
 class _Keys(NamedTuple):
-    """Of a chunk; its bytes are no longer needed."""
+    """The keys of a chunk, whose bytes are no longer needed."""
 
     segment: LogSegment
     table: BatchTable
@@ -94,7 +94,7 @@ def _dirty_chunks(
 
 
 def _hash(request: CleanRequest, dirty: _Dirty) -> _Keys:
-    """In any thread."""
+    """Validate a chunk and hash its keys. Thread rule: any thread."""
     buffer, table, base_position = checked(dirty.segment, dirty.chunk)
     with located(dirty.segment):
         hashed = hash_keys(

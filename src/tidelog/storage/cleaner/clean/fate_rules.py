@@ -1,19 +1,19 @@
-"""What becomes of each batch in a clean: the retention of whole batches, column by column. Pure.
+"""The fate of each batch in a clean: the batch retention, computed on columns. Pure.
 
-The first line that holds:
+The first row that matches decides:
 
 =========================================================================  ============================================
-a batch                                                                    stays
+batch                                                                      stays
 =========================================================================  ============================================
-with the last data offset of an active producer                            empty, if none of its records does
+it has the last data offset of an active producer                          without records, if it keeps none
 a marker with the epoch of an active producer without data in that epoch   the same
-the last one below the high watermark                                      the same: consumers find where the log ends
-aborted data; a marker whose delete horizon has passed                     not at all
-any other                                                                  while a record of it does
+it is the last batch below the high watermark                              the same: consumers find the log end by it
+aborted data; a marker whose delete horizon has passed                     never
+any other                                                                  if it keeps a record
 =========================================================================  ============================================
 
-The records of the line before the last go in any case. A marker that can be discarded and has no delete horizon gets
-one, so that who reads in between still sees it. Source: Kafka's ``Cleaner.cleanInto`` (KIP-98, KIP-534).
+Records of the fourth row are removed even if an earlier row keeps their batch. A discardable marker without a delete
+horizon gets one, so that current readers still see it. Source: Kafka's ``Cleaner.cleanInto`` (KIP-98, KIP-534).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class FateRules:
-    """Of one group of segments."""
+    """The rules for a group of segments."""
 
     def __init__(self, last_records: Mapping[int, LastRecord], *, high_watermark: int, now_ms: int) -> None:
         self._high_watermark = high_watermark
@@ -43,7 +43,7 @@ class FateRules:
         self._epochs = np.array([end.producer_epoch for end in ends], np.int16)
 
     def fates(self, table: BatchTable, discardable: Mask) -> BatchFates:
-        """``discardable``: as ``CleanedTransactions`` judged."""
+        """Return the fates of a table's batches; ``discardable`` comes from ``CleanedTransactions``."""
         horizon_passed = table.has_delete_horizon & (table.base_timestamp <= self._now_ms)
         discard = discardable & (~table.is_control | horizon_passed)
         retention = np.where(discard, np.uint8(Retention.DELETE), np.uint8(Retention.DELETE_EMPTY))
@@ -51,7 +51,7 @@ class FateRules:
         return BatchFates(retention=retention, discard=discard, ends_empty_transaction=discardable & table.is_control)
 
     def stay_empty(self, table: BatchTable) -> Mask:
-        """Those that stay in any case."""
+        """Return the mask of the batches that stay even without records."""
         is_last: Mask = table.last_offset == self._high_watermark - 1
         return is_last | self._is_last_of_producer(table)
 

@@ -1,13 +1,14 @@
-"""The second half of a clean: a group of segments is rewritten into one, without what is obsolete.
+"""The second half of a clean: a group of segments is rewritten into a segment without obsolete records.
 
-Per segment, per chunk: what is wrong ends it (``sound_chunks``), transactions are followed (``cleaned_transactions``),
-the fate of each batch is decided (``fate_rules``), records are filtered (``record.cleaning``), what stays is appended
-to a draft beside the log. The draft is synced, gets the time of the group's last segment, and takes its place.
+These steps run for each chunk of each segment: validate it (``sound_chunks``), follow transactions
+(``cleaned_transactions``), decide the fate of each batch (``fate_rules``), filter records (``record.cleaning``), append
+the rest to a draft outside the log. Then the draft is fsynced, gets the modification time of the group's last segment,
+and replaces the group.
 
-A crash leaves the old segments or the new one; an error or an abort leaves the old ones and no draft. Where a segment
-has an offset that no index can hold it is split, and the clean given up, to be done again.
+A crash leaves the old segments or the new one. An error or an abort leaves the old ones and no draft. If an offset does
+not fit into a segment's index, that segment is split and the clean ends, so that a later one can do the work.
 
-Called by: ``clean_log``. Thread rule: one thread a log. Source: Kafka's ``Cleaner.cleanSegments`` and ``cleanInto``.
+Thread rule: one thread per log. Source: Kafka's ``Cleaner.cleanSegments`` and ``cleanInto``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tidelog.storage.segment.segment_draft import SegmentDraft
 from tidelog.storage.segment.segment_reader import Chunk
 
 WORTH_A_THREAD_BYTES = 1 << 20
-"""A draft of as many is synced while the next one is written."""
+"""A draft of this size or more is fsynced in a background thread while the next one is written."""
 
 
 class _Judged(NamedTuple):
@@ -43,7 +44,7 @@ class _Judged(NamedTuple):
     chunk: Chunk
     fates: BatchFates
     aborted: tuple[AbortedTransaction, ...]
-    """Whose markers are in the chunk, and stay."""
+    """The transactions whose markers are in the chunk and stay."""
     rules: CleaningRules
 
 
@@ -56,28 +57,28 @@ class _Filtered(NamedTuple):
 class _Written(NamedTuple):
     draft: SegmentDraft
     group: Sequence[LogSegment]
-    """Whose place it takes."""
+    """The segments that the draft replaces."""
     finished: Future[None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRewrite:
-    """What the groups of one clean share."""
+    """The rewriting of all groups of a clean, with their shared state."""
 
     request: CleanRequest
     transactions: CleanedTransactions
     legacy_delete_horizon_ms: int
-    """Tombstones of v0 and v1 go where their segment is not younger than that."""
+    """The log removes a v0 or v1 tombstone if its segment's modification time is not above this."""
     cuts: int
-    """Those of the log when the clean began."""
+    """The log's truncation count at the start of the clean."""
     stats: CleanerStats
     threads: SideBySide
     seen: SeenBatches
 
     def rewrite(self, groups: Sequence[Sequence[LogSegment]], *, at_once: bool) -> None:
-        """Each group's rewritten segment takes its place when it is on the disk; ``at_once``: all when the last one is.
+        """Rewrite each group and replace it once its new segment is on disk; with ``at_once``, replace all at the end.
 
-        LogCleaningAbortedError, CorruptRecordError, StorageError: groups that were not replaced are as they were then.
+        Raise LogCleaningAbortedError, CorruptRecordError or StorageError; groups not replaced by then are unchanged.
         """
         written: list[_Written] = []
         drafts: list[SegmentDraft] = []
@@ -100,7 +101,7 @@ class GroupRewrite:
             raise
 
     def _swap_in(self, written: list[_Written], drafts: list[SegmentDraft]) -> None:
-        """What is ``written`` takes its place, and is in neither list afterwards."""
+        """Replace the groups of ``written`` by their drafts, and remove these from both lists."""
         if not written:
             return
         for one in written:
@@ -110,7 +111,7 @@ class GroupRewrite:
         try:
             self.request.log.replace_segments(new, old, cuts=self.cuts)
         except StorageError:
-            del drafts[: len(new)]  # half way: together, the files there say what they are to the next loading
+            del drafts[: len(new)]  # half done: the next loading needs these files to finish the swap
             raise
         del drafts[: len(new)]
         written.clear()
@@ -128,7 +129,7 @@ class GroupRewrite:
         return self.threads.begin(finish, alone=draft.size < WORTH_A_THREAD_BYTES)
 
     def _judged(self, groups: Iterable[Sequence[LogSegment]]) -> Iterator[_Judged | None]:
-        """Chunk by chunk; None where a group ends."""
+        """Yield the segments' chunks with their fates, and None after each group."""
         log = self.request.log
         for group in groups:
             fates = FateRules(
@@ -161,7 +162,7 @@ class GroupRewrite:
             yield _Judged(segment, chunk, fates.fates(chunk.table, verdicts.discardable), verdicts.aborted, rules)
 
     def _filter(self, judged: _Judged | None) -> _Filtered | None:
-        """In any thread."""
+        """Filter a chunk's records. Thread rule: any thread."""
         if judged is None:
             return None
         chunk = judged.chunk
@@ -189,5 +190,5 @@ class GroupRewrite:
 def _discard(draft: SegmentDraft) -> None:
     try:
         draft.discard()
-    except StorageError:  # the first error says more; the next loading removes what is left
+    except StorageError:  # the first error matters more; the next loading removes the files
         draft.close()

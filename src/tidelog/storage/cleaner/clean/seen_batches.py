@@ -1,8 +1,8 @@
-"""Batches that were read for their keys, remembered so that those of which nothing stays are not read again.
+"""The batches that were read for their keys, so that a batch without surviving records is not read a second time.
 
-Their tables stay in memory, chunk by chunk, those of MOST_BATCHES at most; of all others nothing is known. Segments do
-not change below the active one, so what was sound when its keys were read is sound still. Thread rule: one thread adds,
-then one asks. Kafka's cleaner reads all of them twice.
+Their tables stay in memory, one per chunk, for at most MOST_BATCHES batches. Other batches are read again. Segments
+below the active one do not change, so a batch that was valid in the first half of a clean stays valid. Kafka's cleaner
+reads every batch twice. Thread rule: one thread adds all batches, then one thread reads them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_reader import Chunk
 
 MOST_BATCHES = 100_000
-"""Some 75 bytes each."""
+"""A batch takes about 75 bytes."""
 _NOTHING = memoryview(b"")
 
 
 class SeenBatches:
     def __init__(self) -> None:
         self._tables: dict[int, list[BatchTable]] = defaultdict(list)
-        """By the base offset of their segment."""
+        """The tables by base offset of their segment."""
         self._room = MOST_BATCHES
 
     def add(self, segment: LogSegment, table: BatchTable) -> None:
-        """The next batches of ``segment``, one or more, sound, with their keys in the map."""
+        """Add the next batches of ``segment``, at least one. They are valid, and their keys are in the map."""
         if len(table) <= self._room:
             self._room -= len(table)
             self._tables[segment.base_offset].append(table)
@@ -35,9 +35,9 @@ class SeenBatches:
     def chunks(
         self, segment: LogSegment, is_gone: Callable[[BatchTable], bool], *, chunk_bytes: int
     ) -> Iterator[Chunk]:
-        """All batches of ``segment``, as ``whole_chunks``; those of tables that are gone without their bytes.
+        """Yield all batches of ``segment`` as ``whole_chunks`` does, but without bytes for a table that ``is_gone``.
 
-        What was remembered of them goes.
+        This removes the segment's tables.
         """
         position = 0
         for table in filter(is_gone, self._tables.pop(segment.base_offset, ())):

@@ -1,14 +1,14 @@
-"""Which segments of a log are rewritten into one. Pure.
+"""The groups of segments that a clean rewrites into a single segment each. Pure.
 
-A group goes on with the next segment while all of this holds; a segment alone is always a group:
+A segment always makes a group, also alone. The next segment joins while all of this holds:
 
-- their ``.log`` files together have at most ``segment.bytes``;
-- so have their offset indexes, and their time indexes, with ``segment.index.bytes``;
-- the next one is empty, or its last offset lies within 31 bits above the group's base offset. The last offset is that
-  before the next segment's base offset, and before the first uncleanable offset for the last of them: an estimate that
-  is never too low and needs no look into the segment.
+- The ``.log`` files together have at most ``segment.bytes``.
+- The offset indexes together have at most ``segment.index.bytes``, and so have the time indexes.
+- The next segment is empty, or its last offset lies within 31 bits above the group's base offset. The last offset is
+  estimated from the next base offset (from the first uncleanable offset for the last segment). The estimate is never
+  too low, and needs no read of the segment.
 
-The group's base offset is its first segment's, also where that begins with other offsets by now, or with none.
+The group has its first segment's base offset, even if that segment begins with a later offset by now or is empty.
 Source: Kafka's ``Cleaner.groupSegmentsBySize``.
 """
 
@@ -22,7 +22,7 @@ from tidelog.storage.segment.segment import MAX_RELATIVE_OFFSET, LogSegment
 
 
 class SegmentSizes(NamedTuple):
-    """In bytes."""
+    """The sizes of a segment's files in bytes."""
 
     base_offset: int
     log: int
@@ -34,7 +34,7 @@ class SegmentSizes(NamedTuple):
         return cls(segment.base_offset, segment.size, segment.offset_index.size_bytes, segment.time_index.size_bytes)
 
     def plus(self, other: SegmentSizes) -> SegmentSizes:
-        """Both in one, at the base offset of this."""
+        """Return the sizes of both segments together, at this one's base offset."""
         return SegmentSizes(
             self.base_offset,
             self.log + other.log,
@@ -51,7 +51,7 @@ class SegmentSizes(NamedTuple):
 
 
 def group_segments(segments: Sequence[SegmentSizes], config: LogConfig, *, first_uncleanable: int) -> list[range]:
-    """Ranges of indexes into ``segments``, which ascend; every segment is in one."""
+    """Return ranges of indexes into ``segments``, which ascend; every segment is in one range."""
     groups: list[range] = []
     first = 0
     ends = [*(segment.base_offset for segment in segments[1:]), first_uncleanable]

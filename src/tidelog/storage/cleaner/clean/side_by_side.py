@@ -1,10 +1,10 @@
-"""Work on several items at once, in threads, and get the results in the order of the items.
+"""A parallel map over items, whose results come in the order of the items.
 
-The threads take the items themselves, one at a time, so that an item is made where it is worked on, while its bytes are
-in that core's cache; of those that are begun at most two a thread are in memory. The first few items are worked on by
-the caller, and so are all where there is one processor: small work starts no thread. Whoever stops early waits for the
-work under way, not for the rest. Called by: both halves of a clean. Thread rule: one SideBySide belongs to one thread,
-and one of its results is taken at a time; the iterator of items is entered by one thread at a time.
+Each thread takes the next item itself, so that the item is created and processed while its bytes are in that core's
+cache. At most two started items per thread are in memory. The caller processes the first few items itself, and all of
+them if there is only one processor, so small work starts no thread. A caller that stops early waits for the started
+items only. Thread rule: one thread uses a SideBySide and takes its results, one at a time. The iterator of items runs
+in one thread at a time.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tidelog.storage.fs import usable_processors
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _MOST_THREADS = 2
-"""What the memory of a clean allows; two cleaner threads may be at it as well."""
+"""The limit that the memory of a clean allows; two cleaner threads may run at the same time."""
 _BEGUN_A_THREAD = 2
 _ALONE = 2
-"""Items that the caller works on before threads do."""
+"""The number of items that the caller processes before threads do."""
 
 
 class SideBySide:
-    """Threads for ``results`` and ``begin``. A context manager: leaving it waits for the work under way."""
+    """The threads for ``results`` and ``begin``. A context manager: leaving it waits for the running work."""
 
     def __init__(self) -> None:
         self._threads = min(usable_processors(), _MOST_THREADS)
         self._pool = ThreadPoolExecutor(self._threads + 1, thread_name_prefix="log-cleaner")
 
     def results(self, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Generator[_Result, None, None]:
-        """``work`` of each item. What goes wrong with an item, or in the making of one, is raised in its place."""
+        """Yield ``work`` of each item. An error from an item, or from the iterator, is raised at its place."""
         iterator = iter(items)
         for item in islice(iterator, _ALONE) if self._threads > 1 else iterator:
             yield work(item)
@@ -53,7 +53,7 @@ class SideBySide:
             wait(running)
 
     def begin(self, work: Callable[[], _Result], *, alone: bool) -> Future[_Result]:
-        """One piece of work beside ``results``; ``alone``, or with one processor, it is done when this returns."""
+        """Start a piece of work next to ``results``. If ``alone``, or with one processor, finish it before the return."""
         if self._threads > 1 and not alone:
             return self._pool.submit(work)
         done: Future[_Result] = Future()
@@ -70,7 +70,7 @@ class SideBySide:
 
 
 class _Stream(Generic[_Item, _Result]):
-    """Items on their way through the threads: taken in turn, their results queued in that order, done or not."""
+    """The items in progress: threads take them in turn, and their results are queued in that order, finished or not."""
 
     def __init__(self, work: Callable[[_Item], _Result], items: Iterator[_Item], *, room: int) -> None:
         self._work = work
@@ -78,7 +78,7 @@ class _Stream(Generic[_Item, _Result]):
         self._turn = Lock()
         self._room = Semaphore(room)
         self._begun: SimpleQueue[Future[_Result] | None] = SimpleQueue()
-        """None: there are no more."""
+        """The started results; None marks the end."""
         self._is_wanted = True
 
     def results(self) -> Iterator[_Result]:
@@ -88,19 +88,19 @@ class _Stream(Generic[_Item, _Result]):
             self._room.release()
 
     def stop(self, threads: int) -> None:
-        """The threads end with what they work on."""
+        """Let each thread finish its current item and end."""
         self._is_wanted = False
         self._room.release(threads)
 
     def run(self) -> None:
-        """In each of the threads."""
+        """Process items until the stream ends or stops; each thread runs this."""
         while self._room.acquire() and self._is_wanted and (begun := self._begin()) is not None:
             result, item = begun
             _settle(result, partial(self._work, item))
-            del begun, result, item  # their memory is used again while this thread waits
+            del begun, result, item  # frees their memory while this thread waits
 
     def _begin(self) -> tuple[Future[_Result], _Item] | None:
-        """The next item and its place among the results; None where there is none."""
+        """Take the next item and enqueue its result; return None at the end of the items."""
         result: Future[_Result] = Future()
         with self._turn:
             try:
@@ -119,5 +119,5 @@ class _Stream(Generic[_Item, _Result]):
 def _settle(result: Future[_Result], work: Callable[[], _Result]) -> None:
     try:
         result.set_result(work())
-    except BaseException as error:  # whatever it is, it belongs to whoever takes the result
+    except BaseException as error:  # any error belongs to the consumer of the result
         result.set_exception(error)

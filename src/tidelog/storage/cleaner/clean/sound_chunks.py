@@ -1,9 +1,9 @@
-"""The batches of a segment that is cleaned, in chunks; whatever is wrong with them ends the clean.
+"""The batches of a segment to be cleaned, in chunks; a damaged batch ends the clean.
 
-Batches that lost their sense must not be copied, with a new checksum over them, nor decide what else is obsolete. So
-all are checked, and the first that is wrong is an error with its place. Kafka's cleaner does not look at checksums.
-To read the chunks is one step (``whole_chunks``), to check them another (``checked``), as threads take the one in turn
-and the other side by side. Thread rule: as any iterator's; ``checked``: any thread.
+A damaged batch must not be copied with a new checksum, and must not make other records obsolete. So all batches are
+validated, and the first damaged one raises an error with its place. Kafka's cleaner does not verify checksums.
+Reading chunks (``whole_chunks``) and validating them (``checked``) are two steps: threads read in turn and validate in
+parallel. Thread rule: one thread at a time for an iterator; any thread for ``checked``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.storage.segment.segment_reader import Chunk
 
 
 def sound_chunks(segment: LogSegment, start_position: int, *, chunk_bytes: int) -> Iterator[Chunk]:
-    """``whole_chunks``, checked."""
+    """Yield ``whole_chunks`` after validation."""
     for chunk in whole_chunks(segment, start_position, chunk_bytes=chunk_bytes):
         yield checked(segment, chunk)
 
@@ -27,9 +27,9 @@ def sound_chunks(segment: LogSegment, start_position: int, *, chunk_bytes: int) 
 def whole_chunks(
     segment: LogSegment, start_position: int, end_position: int | None = None, *, chunk_bytes: int
 ) -> Iterator[Chunk]:
-    """All batches from ``start_position``, where one begins, to the end, or to where another begins.
+    """Yield all batches from ``start_position`` to ``end_position`` or the end. Both must be batch boundaries.
 
-    Their headers and checksums may be wrong still. CorruptRecordError, StorageError.
+    Headers and checksums are not validated yet. Raise CorruptRecordError or StorageError.
     """
     position, end = start_position, segment.size if end_position is None else end_position
     for chunk in segment.chunks(position, end, verify_crc=False, chunk_bytes=chunk_bytes):
@@ -43,7 +43,7 @@ def whole_chunks(
 
 
 def checked(segment: LogSegment, chunk: Chunk) -> Chunk:
-    """The same with checksums that were looked at; CorruptRecordError for the first batch that is wrong."""
+    """Return the chunk with verified checksums. Raise CorruptRecordError for the first damaged batch."""
     end = chunk.table.end_position - chunk.base_position
     table = scan_batches(chunk.buffer, 0, end, base_position=chunk.base_position, verify_crc=True)
     if table.summary.crcs_ok and table.header_ok.all():

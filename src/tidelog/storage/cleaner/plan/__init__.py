@@ -1,1 +1,1 @@
-"""Which logs are due for compaction, from where to where, and why: decided from values, without touching a file."""
+"""Compaction plans: the logs that are due, their offset ranges and the reasons, decided without file access."""

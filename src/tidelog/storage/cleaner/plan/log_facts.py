@@ -1,7 +1,7 @@
-"""What a plan needs to know of a log: values, taken at one moment from an open log or from a read-only view.
+"""The facts about a log that a compaction plan needs, taken at one moment from an open log or a read-only view.
 
-Times are only looked up where the topic's settings ask for them, and of the segments that are not compacted yet.
-Called by: the cleaner's pool, ``tidelog compact``. Thread rule: any thread.
+Timestamps cost a read, so they are only looked up if the topic's settings need them, and only for segments that are not
+compacted yet. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFacts:
-    """``size_bytes``: of the ``.log``."""
+    """The facts about a segment; ``size_bytes`` is the size of its ``.log``."""
 
     base_offset: int
     size_bytes: int
     time_ms: int | None = None
-    """Of its largest timestamp; of the last change of its ``.log`` where it has none. None: nobody asked."""
+    """The largest timestamp, or the modification time of the ``.log`` if there is none. None if not looked up."""
     first_timestamp_ms: int | None = None
-    """The largest timestamp of its first batch. None: nobody asked, or it is empty."""
+    """The largest timestamp of the first batch. None if not looked up, or if the segment is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,15 @@ class LogFacts:
     partition: TopicPartition
     config: LogConfig
     segments: tuple[SegmentFacts, ...]
-    """Ascending; the last is the active one, and there may be none."""
+    """The segments, ascending. The last is the active one; there may be none."""
     log_start_offset: int
     last_stable_offset: int
     end_offset: int
     last_clean_offset: int | None
-    """As the cleaner's checkpoint has it."""
+    """The offset in the cleaner's checkpoint."""
     now_ms: int
     keyless_offset: int | None = None
-    """Of the first record without a key, where somebody has looked for one."""
+    """The offset of the first record without a key, if the caller looked for one."""
 
     @property
     def first_dirty_offset(self) -> int:
@@ -59,7 +59,7 @@ class LogFacts:
         return self.segments[-1].base_offset if self.segments else self.end_offset
 
     def inactive_from(self, offset: int) -> tuple[SegmentFacts, ...]:
-        """The segments from the one that holds ``offset`` on, without the active one."""
+        """Return the segments from the one with ``offset`` on, without the active one."""
         if offset >= self.active_base_offset:
             return ()
         before = self.segments[:-1]
@@ -67,12 +67,12 @@ class LogFacts:
         return tuple(one for one, end in zip(before, following, strict=True) if offset < end)
 
     def bytes_between(self, start: int, end: int) -> int:
-        """Of the segments that begin in [start, end)."""
+        """Return the bytes of the segments whose base offset is in [start, end)."""
         return sum(segment.size_bytes for segment in self.segments if start <= segment.base_offset < end)
 
 
 def first_dirty_offset(log_start_offset: int, end_offset: int, last_clean_offset: int | None) -> int:
-    """Where the last clean ended; the log start where there was none, or that offset cannot be."""
+    """Return the end of the last clean, or the log start offset if there is none or it lies outside the log."""
     if last_clean_offset is None or not log_start_offset <= last_clean_offset <= end_offset:
         return log_start_offset
     return last_clean_offset
@@ -81,7 +81,7 @@ def first_dirty_offset(log_start_offset: int, end_offset: int, last_clean_offset
 def facts_of_log(
     log: PartitionLog, partition: TopicPartition, *, last_clean_offset: int | None, now_ms: int
 ) -> LogFacts:
-    """Of an open log. ClosedError, StorageError."""
+    """Collect the facts of an open log. Raise ClosedError or StorageError if it cannot be read."""
     config, segments, offsets = log.config, log.segments, log.offsets()
     end_offset = offsets.log_end.message_offset
     asked = _Asked(config, first_dirty_offset(offsets.log_start, end_offset, last_clean_offset))
@@ -114,7 +114,7 @@ def facts_of_view(
     now_ms: int,
     keyless_offset: int | None = None,
 ) -> LogFacts:
-    """Of a log that is only read; ``segments``: all of it, as retention counts their times."""
+    """Collect the facts of a read-only log; ``segments`` are all of its segments, with retention's times."""
     asked = _Asked(config, first_dirty_offset(view.log_start, view.log_end, last_clean_offset))
 
     def facts(segment: RetentionSegment) -> SegmentFacts:
@@ -141,7 +141,7 @@ def facts_of_view(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Which times matter: none below the first dirty offset."""
+    """The choice of timestamps to look up: none for a segment below the first dirty offset."""
 
     config: LogConfig
     first_dirty_offset: int

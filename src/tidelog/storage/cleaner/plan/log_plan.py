@@ -1,40 +1,39 @@
-"""Whether a log is due for compaction, and from where to where. Pure: facts in, a plan out; no clock, no I/O.
+"""The compaction plan of a log: is it due, and for which offsets? Pure: facts in, a plan out; no clock, no I/O.
 
 ==========================  =========================================================================================
-of a log                    what it is
+term                        meaning
 ==========================  =========================================================================================
-first dirty offset          where the last clean ended (the cleaner's checkpoint); the log start where there was none,
-                            and where the checkpoint lies below it or above the log end: it is reset then
-first uncleanable offset    the smallest of three, but not below the first dirty one: the last stable offset; the base
-                            offset of the active segment; with ``min.compaction.lag.ms``, that of the first dirty
-                            segment with a time less than so long ago
-end of the clean            the base offset of the segment that holds the first uncleanable offset: segments are
-                            compacted whole
-clean bytes                 of the segments that begin below the first dirty offset
-dirty bytes                 of those from the one that holds it to the end of the clean; one that a clean ended in
-                            counts on both sides
-dirty ratio                 dirty bytes of both
+first dirty offset          the end of the last clean (the cleaner's checkpoint); the log start offset if there is no
+                            checkpoint, or if it lies outside the log: then the checkpoint is reset
+first uncleanable offset    the smallest of three, but not below the first dirty offset: the last stable offset; the
+                            base offset of the active segment; with ``min.compaction.lag.ms``, the base offset of the
+                            first dirty segment whose time is within the lag
+end of the clean            the base offset of the segment with the first uncleanable offset: only complete segments
+                            are compacted
+clean bytes                 the size of the segments that begin below the first dirty offset
+dirty bytes                 the size of the segments from the one with the first dirty offset to the end of the clean;
+                            a segment in which a clean ended counts on both sides
+dirty ratio                 dirty bytes divided by the sum of clean and dirty bytes
 ==========================  =========================================================================================
 
-A log is judged by the first line that fits:
+The first row that matches a log decides:
 
 ==============================================  =======  ============================================================
-a log that                                      is due   why
+condition                                       due      reason
 ==============================================  =======  ============================================================
-has no ``compact`` in ``cleanup.policy``        no       retention alone deletes from it
-has neither clean nor dirty bytes               no       there is nothing to compact
-has dirty bytes, and a dirty segment whose      yes      ``max.compaction.lag.ms`` is a promise
+``cleanup.policy`` has no ``compact``           no       retention alone deletes from it
+it has neither clean nor dirty bytes            no       there is nothing to compact
+it has dirty bytes, and a dirty segment whose   yes      ``max.compaction.lag.ms`` is a promise
 first batch is older than
 ``max.compaction.lag.ms``
-has a dirty ratio above                         yes      rewriting the clean part as well is worth it
+its dirty ratio is above                        yes      rewriting the clean part as well is worth it
 ``min.cleanable.dirty.ratio``
-is any other                                    no       it waits for more dirty bytes
+any other log                                   no       it waits for more dirty bytes
 ==============================================  =======  ============================================================
 
-Of several logs that are due, the one with the largest dirty ratio goes first. With ``compact,delete`` retention deletes
-whole segments from the same log; it is asked apart (``storage.log.retention``) and needs no log to be due.
-Called by: the cleaner's pool, ``tidelog compact``. Any thread.
-Source: Kafka's ``LogCleanerManager.cleanableOffsets`` and ``LogToClean``.
+If several logs are due, the one with the largest dirty ratio goes first. With ``compact,delete``, retention also
+deletes segments of the log. Retention has its own plan (``storage.log.retention``) and does not need the log to be due.
+Thread rule: any thread. Source: Kafka's ``LogCleanerManager.cleanableOffsets`` and ``LogToClean``.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from tidelog.storage.cleaner.plan.log_facts import LogFacts
 
 
 class HeldBy(enum.StrEnum):
-    """What puts the first uncleanable offset where it is."""
+    """The limit that set the first uncleanable offset."""
 
     LAST_STABLE_OFFSET = "last_stable_offset"
     ACTIVE_SEGMENT = "active_segment"
@@ -57,7 +56,7 @@ class HeldBy(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """The lines of the module's second table."""
+    """The rows of the module's second table."""
 
     NOT_COMPACTED = "not_compacted"
     EMPTY = "empty"
@@ -72,18 +71,18 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlan:
-    """See the module's tables. The clean is of [first dirty, end); all below the end is written anew."""
+    """A plan; see the module's tables. The clean covers [first dirty, end) and rewrites all segments below the end."""
 
     facts: LogFacts
     first_dirty_offset: int
     first_uncleanable_offset: int
     held_by: HeldBy
     end_offset: int
-    """Of the clean: what to hand to ``clean_log``."""
+    """The end of the clean, an argument for ``clean_log``."""
     clean_bytes: int
     dirty_bytes: int
     compaction_delay_ms: int
-    """How long the log has waited past ``max.compaction.lag.ms``; 0 if it has not."""
+    """The time in ms that the log has waited past ``max.compaction.lag.ms``; 0 if it has not."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -99,17 +98,17 @@ class LogPlan:
 
     @property
     def reclaimable_bytes(self) -> int:
-        """What a clean frees at most: all that it writes anew, less a record of each key."""
+        """The bytes that a clean rewrites, an upper bound for those that it frees: each key keeps a record."""
         return self.facts.bytes_between(0, self.end_offset) if self.dirty_bytes else 0
 
     @property
     def uncleanable_bytes(self) -> int:
-        """Of the segments behind the end of the clean."""
+        """The bytes of the segments behind the end of the clean."""
         return self.facts.bytes_between(self.end_offset, LONG_MAX)
 
     @property
     def resets_checkpoint(self) -> bool:
-        """The checkpoint cannot be right: it becomes the first dirty offset, whether the log is due or not."""
+        """True if the checkpoint is invalid. It becomes the first dirty offset, whether the log is due or not."""
         return self.facts.last_clean_offset not in (None, self.first_dirty_offset)
 
     @property
@@ -131,17 +130,17 @@ class LogPlan:
 
     @property
     def reason(self) -> str:
-        """Why it is due, or why not: a sentence without its full stop."""
+        """The reason why it is due or not, a sentence without its full stop."""
         return _REASONS[self.verdict](self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about a compacted log, each a sentence; a checkpoint that is reset in Kafka's words."""
+        """The oddities of a compacted log, a sentence each. The one for a reset checkpoint has Kafka's words."""
         return tuple(_warnings(self)) if self.facts.config.is_compacted else ()
 
 
 def plan_log(facts: LogFacts) -> LogPlan:
-    """Codifies the module's first table."""
+    """Plan a log by the module's first table."""
     first_dirty = facts.first_dirty_offset
     uncleanable, held_by = _first_uncleanable(facts, first_dirty)
     end = next((one.base_offset for one in facts.inactive_from(uncleanable)), facts.active_base_offset)
@@ -159,7 +158,7 @@ def plan_log(facts: LogFacts) -> LogPlan:
 
 
 def filthiest(plans: Iterable[LogPlan]) -> LogPlan | None:
-    """The one that goes first; None where none is due."""
+    """Return the due plan with the largest dirty ratio, or None if no plan is due."""
     return max((plan for plan in plans if plan.is_due), key=lambda plan: plan.dirty_ratio, default=None)
 
 
@@ -183,7 +182,7 @@ def _compaction_delay_ms(facts: LogFacts, first_dirty: int) -> int:
     return max(0, limit_ms - min((first for first in firsts if first > 0), default=LONG_MAX))
 
 
-# --- in words ---
+# --- reasons and warnings ---
 
 
 def _held_text(plan: LogPlan) -> str:

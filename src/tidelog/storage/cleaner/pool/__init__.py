@@ -1,1 +1,1 @@
-"""Who compacts, and when: threads, what they may not touch at the moment, how far they have come."""
+"""The cleaner's threads, its lock on partitions, its checkpoints and its metrics."""

@@ -1,10 +1,10 @@
-"""How far each log is compacted: the ``cleaner-offset-checkpoint`` of each log directory.
+"""The ``cleaner-offset-checkpoint`` of each log directory: the end of each log's compacted part.
 
-Read once, written whenever an offset changes; a write keeps only the partitions that have a log. A file that cannot be
-understood counts as empty and is warned of: everything is dirty then, which costs time and nothing else. A write that
-the disk refuses is reported; the offsets in memory go on. What a crash leaves: the offsets of before, so a round of
+It is read once, and written whenever an offset changes. A write keeps only the partitions that have a log. A file that
+cannot be parsed counts as empty, with a warning: then everything is dirty, which only costs time. If the disk refuses a
+write, the failure is reported and the offsets in memory stay valid. A crash leaves the previous offsets, so a round of
 compaction is done again.
-Called by: ``CleanerState``, under its lock. Source: Kafka's ``LogCleanerManager.updateCheckpoints``.
+Thread rule: the caller holds the lock of ``CleanerState``. Source: Kafka's ``LogCleanerManager.updateCheckpoints``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class CleanerCheckpoints:
         partitions: Callable[[], Collection[TopicPartition]],
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """``partitions``: those that have a log."""
+        """``partitions`` returns the partitions that have a log."""
         self._fs = fs
         self._partitions = partitions
         self._on_failure = on_failure
         self._offsets = {path: self._read(path) for path in paths}
 
     def of(self, path: Path) -> Mapping[TopicPartition, int]:
-        """By partition; empty for a log directory that is not there any more."""
+        """Return the offsets by partition; empty if the log directory was dropped."""
         return self._offsets.get(path, {})
 
     def update(self, path: Path, changes: Mapping[TopicPartition, int | None]) -> None:
-        """New offsets, None to remove one. Nothing for a log directory that is not there any more."""
+        """Change offsets; None removes one. A no-op if the log directory was dropped."""
         if path not in self._offsets:
             return
         partitions = self._partitions()
@@ -58,7 +58,7 @@ class CleanerCheckpoints:
             self._on_failure(error)
 
     def drop(self, path: Path) -> None:
-        """Its disk has failed: nothing is written there any more."""
+        """Stop writing to a log directory whose disk has failed."""
         self._offsets.pop(path, None)
 
     def _read(self, path: Path) -> dict[TopicPartition, int]:

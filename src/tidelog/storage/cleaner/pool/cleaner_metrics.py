@@ -1,7 +1,6 @@
-"""The metrics of a log cleaner, under Kafka's names: gauges, read when a report is made, and a meter of its I/O.
+"""The metrics of a log cleaner, under Kafka's names: gauges read for each report, and a meter of its I/O.
 
-Called by: the log manager's metrics. Thread rule: any thread. Source: Kafka's ``LogCleaner``, ``LogCleanerManager``,
-``Throttler``.
+Thread rule: any thread. Source: Kafka's ``LogCleaner``, ``LogCleanerManager``, ``Throttler``.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ METRICS: tuple[MetricDescription, ...] = (
     SINCE_LAST_RUN,
     IO,
 )
-"""All there are; docs/metrics.md has a line for each. Gauges are whole numbers, rounded down, as in Kafka."""
+"""All metrics of the cleaner; docs/metrics.md has a line for each. Gauges are rounded down, as in Kafka."""
 
 
 def cleaner_samples(cleaner: LogCleaner, paths: Iterable[Path]) -> Iterator[Sample]:
-    """``paths``: the log directories that are online."""
+    """Yield the cleaner's metrics; ``paths`` are the log directories that are online."""
     threads, state = cleaner.threads, cleaner.state
     stats = [thread.last_stats for thread in threads if thread.last_stats is not None]
     read = sum(one.bytes_read for one in stats)

@@ -1,33 +1,32 @@
-"""What the cleaner's threads and those who change logs agree on: who has which partition, how far each is compacted.
+"""The state of each partition for the cleaner: taken, paused or set aside, and its cleaner checkpoint.
 
-A partition is in one of four states, told by whether a thread is at it and how often it is paused:
+A partition has one of four states, given by two facts: a thread has taken it or not, and its number of pauses.
 
 ==============  ===============  ======  ============================================================================
-state           at it            pauses  meaning
+state           taken            pauses  meaning
 ==============  ===============  ======  ============================================================================
 (none)          no               0       may be taken
-in progress     yes              0       being compacted, or retention at work on it
-aborted         yes              1, …    to be let go of; whoever pauses it waits
-paused          no               1, …    nobody takes it, until each pause is taken back
+in progress     yes              0       a thread compacts it or applies retention to it
+aborted         yes              1, …    the thread must give it back; ``pause`` waits for that
+paused          no               1, …    no thread may take it until each pause is undone
 ==============  ===============  ======  ============================================================================
 
 ==============  ======================  ========================  ========================  =========================
 call            none                    in progress               aborted                   paused
 ==============  ======================  ========================  ========================  =========================
 ``begin``       in progress             refused                   refused                   refused
-``pause``       paused 1                aborted 1, waits          one more, waits           one more
+``pause``       paused 1                aborted 1, waits          pauses + 1, waits         pauses + 1
 ``done``        RuntimeError            none                      paused                    RuntimeError
-``resume``      RuntimeError            RuntimeError              RuntimeError              one less; none after that
+``resume``      RuntimeError            RuntimeError              RuntimeError              pauses - 1; none at 0
 ==============  ======================  ========================  ========================  =========================
 
-(Kafka's second thread that wants to pause a partition, while it is being aborted for the first, gets an error.)
+(In Kafka, a second thread that pauses a partition during its abort gets an error.)
 
-A partition whose compaction failed is set aside with the reason. It is tried again once its log is another one (it was
-deleted and made again, or moved), was cut at its end, or begins later: what was in the way may be gone. In Kafka only
-deletion helps. After a restart all are tried again.
-Called by: the cleaner's threads, the log manager, retention. Thread rule: any thread. Order of locks: this one, then a
-log's; nobody may call ``pause`` who holds a lock that a log or its compaction needs.
-Source: Kafka's ``LogCleanerManager``.
+A partition whose compaction failed is set aside with the reason. It is tried again once its log is another object
+(deleted and created again, or moved), was truncated, or has a new log start: the cause may be gone. In Kafka only
+deletion helps. After a restart all partitions are tried again.
+Thread rule: any thread. Lock order: this lock, then a log's. A caller of ``pause`` must not hold a lock that a log or
+its compaction needs. Source: Kafka's ``LogCleanerManager``.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ _log = logging.getLogger(__name__)
 
 
 class PartitionState(NamedTuple):
-    """See the module's first table."""
+    """A row of the module's first table."""
 
     is_taken: bool
-    """A thread is at it."""
+    """True if a thread has taken it."""
     pauses: int = 0
 
     def __str__(self) -> str:
@@ -69,14 +68,14 @@ IN_PROGRESS = PartitionState(is_taken=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToClean:
-    """A log that was taken to be compacted."""
+    """A log that was taken for compaction."""
 
     log: PartitionLog
     plan: LogPlan
     due: int
-    """How many logs were."""
+    """The number of logs that were due."""
     delayed: int
-    """How many of all had waited longer than ``max.compaction.lag.ms``."""
+    """The number of logs, due or not, that had waited longer than ``max.compaction.lag.ms``."""
     max_delay_ms: int
 
     @property
@@ -90,7 +89,7 @@ class LogToClean:
 
 
 class Uncleanable(NamedTuple):
-    """A log that was set aside, as it was then."""
+    """A log that was set aside, with its state at that moment."""
 
     log: PartitionLog
     cuts: int
@@ -111,7 +110,7 @@ class CleanerState:
         clock: Clock = SYSTEM_CLOCK,
         on_failure: Callable[[StorageError], None] = lambda _error: None,
     ) -> None:
-        """``paths``: the log directories; ``logs``: the current ones; ``on_failure`` is told of disks that fail."""
+        """``logs`` returns the current logs of the log directories ``paths``; ``on_failure`` gets disk failures."""
         self._logs = logs
         self._clock = clock
         self._changed = threading.Condition(threading.RLock())
@@ -119,24 +118,24 @@ class CleanerState:
         self._uncleanable: dict[TopicPartition, Uncleanable] = {}
         self._checkpoints = CleanerCheckpoints(fs, paths, partitions=lambda: self._logs(), on_failure=on_failure)
         self.max_dirty_ratio = 0.0
-        """Of all logs, when one was last looked for."""
+        """The largest dirty ratio of all logs at the last search for a log to clean."""
         self._last_run_ms = clock.now_ms()
 
     @property
     def since_last_run_ms(self) -> int:
-        """Since a log was last looked for."""
+        """The ms since the last search for a log to clean."""
         return self._clock.now_ms() - self._last_run_ms
 
-    # --- what is to be done ---
+    # --- taking partitions ---
 
     def take_filthiest(self) -> LogToClean | None:
-        """Take the log that is to be compacted next; None where none is due. ``done_cleaning`` gives it back.
+        """Take the log that must be compacted next, or return None if none is due. ``done_cleaning`` gives it back.
 
-        Checkpoints that cannot be right are reset on the way, and logs that cannot be planned for set aside.
+        Reset invalid checkpoints, and set aside the logs whose plan fails.
         """
         with self._changed:
             self._last_run_ms = self._clock.now_ms()
-            self.uncleanable()  # lets go of logs that are gone
+            self.uncleanable()  # forgets the logs that are gone
             logs = dict(self._logs())
             plans = [plan for partition, log in logs.items() if (plan := self._plan(partition, log)) is not None]
             plans = [plan for plan in plans if plan.total_bytes]
@@ -155,9 +154,9 @@ class CleanerState:
             )
 
     def done_cleaning(self, taken: LogToClean, end_offset: int | None) -> None:
-        """Give a log back; ``end_offset``: it is compacted up to there, None: it is as it was.
+        """Give a log back; it is compacted up to ``end_offset``, or unchanged if that is None.
 
-        An aborted one's checkpoint stays: what was compacted may have been cut since.
+        An aborted log's checkpoint stays: its compacted part may have been truncated since.
         """
         with self._changed:
             if end_offset is not None and self.state_of(taken.partition) == IN_PROGRESS:
@@ -165,15 +164,15 @@ class CleanerState:
             self.done(taken.partition)
 
     def compacted_logs(self) -> list[tuple[TopicPartition, PartitionLog]]:
-        """Those whose oldest segments are the cleaner's to delete, now that nobody is at them.
+        """Return the compacted logs that are free now: the cleaner applies retention to them.
 
-        Those without ``delete`` too: they may have segments below their log start.
+        Logs without ``delete`` are included: they may have segments below their log start offset.
         """
         with self._changed:
             return [(partition, log) for partition, log in dict(self._logs()).items() if self._is_free(partition, log)]
 
     def begin(self, partition: TopicPartition) -> bool:
-        """Take a partition for its retention; False where it may not be taken. ``done`` gives it back."""
+        """Take a partition for its retention; return False if it is not free. ``done`` gives it back."""
         with self._changed:
             log = self._logs().get(partition)
             if log is None or not self._is_free(partition, log):
@@ -182,7 +181,7 @@ class CleanerState:
             return True
 
     def done(self, partition: TopicPartition) -> None:
-        """Give a partition back. RuntimeError where it was not taken."""
+        """Give a partition back. Raise RuntimeError if it was not taken."""
         with self._changed:
             state = self.state_of(partition)
             if state is None:
@@ -196,7 +195,7 @@ class CleanerState:
         return self._states.get(partition)
 
     def check_aborted(self, partition: TopicPartition) -> None:
-        """LogCleaningAbortedError where somebody waits for the partition to be let go of."""
+        """Raise LogCleaningAbortedError if the partition was paused since it was taken."""
         state = self.state_of(partition)
         if state is not None and state.pauses:
             raise LogCleaningAbortedError(f"the compaction of {partition} is aborted")
@@ -204,14 +203,14 @@ class CleanerState:
     # --- pauses ---
 
     def pause(self, partition: TopicPartition) -> None:
-        """Return when nobody is at the partition; nobody takes it until ``resume``, once for each pause."""
+        """Wait until no thread has the partition. No thread takes it until ``resume`` is called once for each pause."""
         with self._changed:
             state = self.state_of(partition) or PartitionState(is_taken=False)
             self._become(partition, state._replace(pauses=state.pauses + 1))
             self._changed.wait_for(lambda: not self._states[partition].is_taken)
 
     def resume(self, partition: TopicPartition) -> None:
-        """Take one pause back. RuntimeError where there is none."""
+        """Undo one pause. Raise RuntimeError if the partition is not paused."""
         with self._changed:
             state = self.state_of(partition)
             if state is None:
@@ -224,7 +223,7 @@ class CleanerState:
 
     @contextmanager
     def paused(self, partition: TopicPartition) -> Iterator[None]:
-        """Nobody is at the partition meanwhile; an empty block only aborts."""
+        """Pause the partition for the block; an empty block only aborts a running clean."""
         self.pause(partition)
         try:
             yield
@@ -232,10 +231,10 @@ class CleanerState:
             self.resume(partition)
 
     def pause_unless_compacted(self, partition: TopicPartition) -> bool:
-        """Pause a partition for retention; False where the cleaner sees to that, or is at it still.
+        """Pause a partition for retention; return False if the cleaner applies its retention or still has it.
 
-        So that a topic may begin to be compacted at any moment. (Kafka's retention passes over a partition that is
-        paused already, so for as long as it moves.)
+        A topic may become compacted at any moment. (Kafka's retention skips a partition that is already paused, for
+        example during a move.)
         """
         with self._changed:
             log = self._logs().get(partition)
@@ -248,35 +247,35 @@ class CleanerState:
     # --- checkpoints ---
 
     def checkpoint_of(self, path: Path) -> Mapping[TopicPartition, int]:
-        """How far the partitions in a log directory are compacted."""
+        """Return the end of each partition's compacted part, for one log directory."""
         return self._checkpoints.of(path)
 
     def forget(self, path: Path, partition: TopicPartition) -> None:
-        """Its log has left the log directory."""
+        """Remove the checkpoint of a log that is no longer in the log directory."""
         with self._changed:
             self._checkpoints.update(path, {partition: None})
 
     def move(self, partition: TopicPartition, source: Path, target: Path) -> None:
-        """Its log lies in another log directory now, with the same records."""
+        """Move the checkpoint of a log that lies in another log directory now, with the same records."""
         with self._changed:
             offset = self._checkpoints.of(source).get(partition)
             self._checkpoints.update(source, {partition: None})
             self._checkpoints.update(target, {partition: offset})
 
     def truncate(self, path: Path, partition: TopicPartition, offset: int) -> None:
-        """Its log was cut: what is behind ``offset`` is not compacted any more."""
+        """Lower the checkpoint of a log that was truncated to ``offset``."""
         with self._changed:
             if self._checkpoints.of(path).get(partition, 0) > offset:
                 self._checkpoints.update(path, {partition: offset})
 
     def lose(self, path: Path) -> None:
-        """The disk under a log directory has failed: nothing is written there any more."""
+        """Stop writing checkpoints to a log directory whose disk has failed."""
         with self._changed:
             _log.warning("Stopping cleaning logs in dir %s", path)
             self._checkpoints.drop(path)
 
     def await_cleaned(self, partition: TopicPartition, offset: int, timeout_ms: int) -> bool:
-        """Wait until a log is compacted up to ``offset``; whether it is."""
+        """Wait until a log is compacted up to ``offset``; return False after the timeout."""
 
         def is_cleaned() -> bool:
             log = self._logs().get(partition)
@@ -285,15 +284,15 @@ class CleanerState:
         with self._changed:
             return self._changed.wait_for(is_cleaned, timeout_ms / 1000)
 
-    # --- what cannot be compacted ---
+    # --- logs that cannot be compacted ---
 
     def set_aside(self, partition: TopicPartition, log: PartitionLog, reason: str) -> None:
-        """Its compaction failed, and would again."""
+        """Exclude a log whose compaction failed and would fail again."""
         with self._changed:
             self._uncleanable[partition] = Uncleanable(log, log.cuts, log.log_start_offset, reason)
 
     def uncleanable(self) -> dict[TopicPartition, Uncleanable]:
-        """The logs that are set aside, each with the reason."""
+        """Return the logs that are set aside, each with the reason."""
         with self._changed:
             logs = self._logs()
             there = [partition for partition, one in self._uncleanable.items() if one.is_still(logs.get(partition))]
@@ -301,7 +300,7 @@ class CleanerState:
             return dict(self._uncleanable)
 
     def dirty_bytes(self, logs: Mapping[TopicPartition, Uncleanable]) -> dict[Path, int]:
-        """By log directory: how much is dirty in logs that ``uncleanable`` gave."""
+        """Return the dirty bytes of ``uncleanable`` logs, by log directory."""
         found: dict[Path, int] = {}
         for partition, (log, *_) in logs.items():
             with suppress(ClosedError, StorageError):
@@ -328,7 +327,7 @@ class CleanerState:
         return facts_of_log(log, partition, last_clean_offset=last_clean_offset, now_ms=now_ms)
 
     def _plan(self, partition: TopicPartition, log: PartitionLog) -> LogPlan | None:
-        """None for a log that may not be taken."""
+        """Return the log's plan, or None if the log may not be taken."""
         if not self._is_free(partition, log):
             return None
         try:

@@ -1,19 +1,18 @@
-"""One thread of the cleaner: over and over it compacts the filthiest log, and deletes old segments of compacted ones.
+"""A thread of the cleaner: it compacts the log with the largest dirty ratio, then applies retention to compacted logs.
 
 =======================================  ============================================================================
-in a round                               what follows
+in a round                               result
 =======================================  ============================================================================
-a log was compacted                      its new offset is noted; the next round at once
-it was paused meanwhile                  it is as it was, or in part compacted; the next round at once
-anything in it cannot be compacted       it is set aside with the reason; the next round at once
-none is due                              the thread waits ``log.cleaner.backoff.ms``
-it was deleted, or its disk failed       a failure of the disk is reported; the thread waits
-a bug, or memory that cannot be had      the thread ends, and is counted as dead; the others go on
+a log was compacted                      its checkpoint moves; the next round begins at once
+the log was paused meanwhile             it is unchanged or partly compacted; the next round begins at once
+anything in it cannot be compacted       it is set aside with the reason; the next round begins at once
+no log is due                            the thread waits ``log.cleaner.backoff.ms``
+the log was deleted, or its disk failed  a disk failure is reported; the thread waits
+a bug, or out of memory                  the thread ends and is counted as dead; the other threads continue
 =======================================  ============================================================================
 
-Whatever happens, the partition is given back. The map from keys to offsets is there only while a log is compacted.
-Called by: ``LogCleaner``. Thread rule: ``stop`` and what it did last may be asked by any.
-Source: Kafka's ``LogCleaner.CleanerThread``.
+The partition is given back in all cases. The offset map exists only while a log is compacted.
+Thread rule: any thread may call ``stop`` and read the last results. Source: Kafka's ``LogCleaner.CleanerThread``.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ if TYPE_CHECKING:
 
 _MAP_KEY_BYTES = 16
 _LONGEST_WAIT_MS = 3_600_000
-"""A setting may be 292 million years; a thread cannot wait so long in one go."""
+"""A setting may be 292 million years; a single wait of a thread cannot be that long."""
 
 _log = logging.getLogger(__name__)
 
 
 class Clean(Protocol):
-    """``clean_log``, or what a test has in its place."""
+    """The signature of ``clean_log``, so that a test can replace it."""
 
     def __call__(
         self,
@@ -63,14 +62,14 @@ class Clean(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerWork:
-    """What all threads of a cleaner have in common."""
+    """The parts that all threads of a cleaner share."""
 
     state: CleanerState
     settings: CleanerSettings
     throttle: Throttle
     clock: Clock
     clean: Clean | None
-    """None: ``clean_log``, which is imported with the first log that is due."""
+    """None means ``clean_log``, which is imported with the first log that is due."""
     on_failure: Callable[[StorageError], None]
 
 
@@ -80,30 +79,30 @@ class CleanerThread(threading.Thread):
         self._work = work
         self._stopping = threading.Event()
         self.is_dead = False
-        """It ended although nobody stopped it."""
+        """True if the thread ended without ``stop``."""
         self.last_stats: CleanerStats | None = None
-        """Of its last log that was compacted."""
+        """The statistics of the last log that it compacted."""
         self.last_max_delay_ms = 0
-        """Of all logs, when it last took one: how long one had waited past ``max.compaction.lag.ms``."""
+        """The longest wait of any log past ``max.compaction.lag.ms``, when the thread last took a log."""
 
     def stop(self) -> None:
-        """What it does is broken off; ``join`` waits for that."""
+        """Abort the current clean; ``join`` waits for that."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Until it is stopped."""
+        """Run rounds until ``stop``."""
         try:
             while not self._stopping.is_set():
                 if not self._run_once():
                     self._stopping.wait(min(self._work.settings.backoff_ms, _LONGEST_WAIT_MS) / 1000)
-        except BaseException as error:  # the rest of the process goes on without it
+        except BaseException as error:  # the rest of the process continues without this thread
             self.is_dead = True
             _log.critical("%s ended, and compacts no more: %s", self.name, error, exc_info=error)
 
     # --- a round ---
 
     def _run_once(self) -> bool:
-        """Whether the next round begins at once."""
+        """Run a round; return True if the next one begins at once."""
         taken = self._work.state.take_filthiest()
         goes_on = taken is not None and self._clean(taken)
         for partition, log in self._work.state.compacted_logs():
@@ -172,7 +171,7 @@ class CleanerThread(threading.Thread):
         return result.next_dirty_offset
 
     def _set_aside(self, partition: TopicPartition, log: PartitionLog, error: Exception) -> bool:
-        """False for an error that is not the log's: it was deleted, or its disk has failed. MemoryError comes out."""
+        """Set a log aside; return False if it was deleted or its disk failed. Raise a MemoryError again."""
         if isinstance(error, MemoryError):
             raise error
         if isinstance(error, ClosedError):

@@ -1,9 +1,9 @@
-"""The cleaner: threads that compact the logs of several log directories, one log each at a time.
+"""The log cleaner: threads that compact the logs of several log directories, each thread one log at a time.
 
-State: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *stopped*; ``reconfigure`` stops the threads and starts as
-many as are wanted then, so that dead ones are replaced too; where no more threads are to be had, there are fewer. What
-a log may not be touched for, and how far each is compacted, is its ``CleanerState``'s.
-Called by: the log manager. Thread rule: any thread. Source: Kafka's ``LogCleaner``.
+States: *new* -> ``startup`` -> *running* -> ``shutdown`` -> *stopped*. ``reconfigure`` stops the threads and starts the
+new number, which also replaces dead threads. If the system refuses a thread, the cleaner runs with fewer. The pauses
+and the checkpoints of the logs belong to ``CleanerState``.
+Thread rule: any thread. Source: Kafka's ``LogCleaner``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LogCleaner:
         clean: Clean | None = None,
         on_failure: Callable[[StorageError], None] = lambda _error: None,
     ) -> None:
-        """``on_failure`` is told of disks that fail; it may be called under a lock of the state's."""
+        """The callback ``on_failure`` gets disk failures; it may be called while ``CleanerState`` holds its lock."""
         self.state = state
         self.settings = settings
         self.throttle = Throttle(settings.io_max_bytes_per_second, clock=clock)
@@ -45,23 +45,23 @@ class LogCleaner:
 
     @property
     def threads(self) -> tuple[CleanerThread, ...]:
-        """Dead ones too."""
+        """The threads, including dead ones."""
         return self._threads
 
     def startup(self) -> None:
-        """RuntimeError where it is running."""
+        """Start the threads. Raise RuntimeError if they are running."""
         with self._changing:
             if self._is_running:
                 raise RuntimeError("the log cleaner was started already")
             self._start()
 
     def shutdown(self) -> None:
-        """What the threads do is broken off, and waited for; idempotent."""
+        """Abort the running cleans and wait for the threads; idempotent."""
         with self._changing:
             self._stop()
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """Go by other settings from now on; what the threads do is broken off, and begun again by new ones."""
+        """Use other settings from now on. Running cleans are aborted, and new threads start them again."""
         with self._changing:
             was_running = self._is_running
             self._stop()

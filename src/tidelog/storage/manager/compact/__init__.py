@@ -1,1 +1,1 @@
-"""Compaction of a log directory that nobody has open: planned, and carried out without a broker."""
+"""The compaction of a log directory without a broker: the plan and its execution."""

@@ -1,22 +1,22 @@
-"""Compact the logs of a directory that nobody has open: what a broker's cleaner does, all cores at it, then done.
+"""The compaction of the logs in a directory without a broker, once, by all processors.
 
 Steps, in place:
 
-1. The directory's ``.lock`` is taken; a live broker's lock refuses all of it (LockedError). So does a directory that
-   was not stopped in order (DirectoryError): which of its records stay is for recovery to say, before any are dropped.
-2. The plan is made; logs that are due are cleaned side by side, the largest first, each by one thread.
-3. A log is cleaned in rounds, and each swaps in all that it wrote at once (``log_compaction``).
-4. After a round the cleaner's checkpoint says so; then what was replaced is removed.
+1. The directory's ``.lock`` is taken. If a live broker holds it, the call fails (LockedError). An unclean directory is
+   refused too (DirectoryError): recovery must decide which of its records stay before any are dropped.
+2. The plan is made. Logs that are due are cleaned in parallel, the largest first, each by one thread.
+3. A log is cleaned in rounds, and each swaps in all its new segments at once (``log_compaction``).
+4. After a round the cleaner's checkpoint is written. Then the replaced segments are removed.
 
-The clean-shutdown marker stays, and so do recovery points, log starts and high watermarks: of what they speak nothing
-changes, and whatever a crash leaves between two calls is what a start after an orderly stop settles. It finds each log
-as it was, or as a round left it; the checkpoint may be a round behind, and that round is done again at no loss.
+The clean shutdown marker, recovery points, log starts and high watermarks remain, because nothing that they describe
+changes. A startup after a clean shutdown repairs everything that a crash leaves between two calls. It finds each log
+unchanged, or as a round left it. The checkpoint may be one round behind, and that round is repeated without loss.
 Cancelling leaves no files behind.
 
-Into another directory (``compact_into``) nothing of the source is written, locked or touched; see ``directory_copy``.
+``compact_into`` another directory does not write, lock or change anything in the source; see ``directory_copy``.
 
-Called by: the command line, Spark, Python users. Thread rule: one run at a time a directory (the lock sees to it).
-Source: Kafka's ``LogCleaner``, ``LogCleanerManager.doneCleaning``.
+Thread rule: one run at a time per directory, enforced by the lock. Source: Kafka's ``LogCleaner``,
+``LogCleanerManager.doneCleaning``.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from tidelog.storage.manager.partition_work import Failures, PartitionWork, Prog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """What came of a plan; logs with failures are as they were."""
+    """The result of a plan. Logs with failures have not changed since their last round."""
 
     plan: CompactPlan
     path: Path
-    """Where the compacted logs lie: the plan's path, or the output."""
+    """The directory of the compacted logs: the plan's path, or the output."""
     logs: tuple[CompactedLog, ...]
     failures: Failures
 
@@ -66,10 +66,10 @@ def compact_directory(
     on_progress: ProgressListener | None = None,
     cancelled: threading.Event | None = None,
 ) -> CompactResult:
-    """Compact the logs in ``path`` that are due, or of those ``only``.
+    """Compact the logs in ``path`` that are due, or those of them in ``only``.
 
-    Setting ``cancelled`` ends the run within a chunk or so, with CancelledError; logs that are done stay done. A log
-    that cannot be cleaned is a failure in the result. LockedError, DirectoryError as the module says.
+    Setting ``cancelled`` ends the run within about a chunk with CancelledError, and finished logs stay compacted. A log
+    that cannot be cleaned is a failure in the result. Raise LockedError and DirectoryError as the module says.
     """
     fs.stat(path)
     lock = fs.lock(path / LOCK_FILE)
@@ -91,10 +91,10 @@ def compact_into(
     on_progress: ProgressListener | None = None,
     cancelled: threading.Event | None = None,
 ) -> CompactResult:
-    """Make ``output``, a copy of ``source`` whose logs that are due are compacted; it is there when it is whole.
+    """Create ``output``, a copy of ``source`` with the due logs compacted. It exists only once it is complete.
 
-    As ``compact_directory``; LockedError where somebody holds the source, DirectoryError where ``output`` exists, or
-    where the source was opened meanwhile.
+    The call works as ``compact_directory``. Raise LockedError if a process holds the source, DirectoryError if
+    ``output`` exists or the source was opened meanwhile.
     """
     plan = plan_compaction(fs, source, options, only=only)
     require_clean(plan)
@@ -111,7 +111,7 @@ def compact_into(
 
 
 def require_clean(plan: CompactPlan) -> None:
-    """LockedError where somebody holds the directory, DirectoryError where it was not stopped in order."""
+    """Raise LockedError if a process holds the directory, DirectoryError after an unclean shutdown."""
     if plan.state.condition is Condition.HELD:
         raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
     if plan.state.condition is Condition.KILLED:
@@ -121,13 +121,13 @@ def require_clean(plan: CompactPlan) -> None:
 
 
 def _marker(fs: FileSystem, path: Path) -> FileStat | None:
-    """Of an orderly stop: whoever opens the directory removes it, and writes another in the end."""
+    """Return the status of the clean shutdown marker. An owner removes it on opening and writes another at the end."""
     marker = path / CLEAN_SHUTDOWN_FILE
     return fs.stat(marker) if fs.exists(marker) else None
 
 
 class _Run:
-    """Cleans the logs of a plan in ``path``, which is the plan's or a copy of it."""
+    """The cleaning of a plan's logs in ``path``, which is the plan's or a copy of it."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Run:
 
 
 class CleanerCheckpoint:
-    """The file of a directory that is compacted; entries of other partitions stay as they are."""
+    """The checkpoint file of a directory being compacted. Entries of other partitions do not change."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         self._fs = fs
@@ -180,10 +180,10 @@ class CleanerCheckpoint:
         try:
             self._offsets = OffsetCheckpoint.read(fs, self._path)
         except CheckpointError:
-            self._offsets = {}  # the plan has warned of it
+            self._offsets = {}  # the plan contains the warning
 
     def note_resets(self, plan: CompactPlan) -> None:
-        """Offsets that cannot be right become those that the plan begins at."""
+        """Replace impossible offsets by those at which the plan begins."""
         for log in plan.logs:
             if log.plan is not None and log.plan.resets_checkpoint:
                 self.note(log.partition, log.plan.first_dirty_offset)

@@ -1,18 +1,18 @@
-"""What compacting a log directory would do: a description made by reading only, beside a live broker too.
+"""The plan of compacting a log directory, made by reading only, also while a broker is running.
 
 =====================================  ================================================================================
 a log                                  in the plan
 =====================================  ================================================================================
-the metadata log                       left out: KRaft keeps it by snapshots
-without ``compact`` in its policy      named, with that reason; nothing of it is read
-with it                                its ranges, bytes and dirty ratio as Kafka's cleaner would see them, with the
-                                       reason why it is due, or why not (``storage.cleaner.plan``)
-that is due, on ``check_logs``         read to the end of the clean: what stops a cleaner, and where (``obstacles``)
-that cannot be read                    named, with the error
+the metadata log                       omitted, because KRaft manages it by snapshots
+without ``compact`` in its policy      listed with that reason; none of its files is read
+with ``compact``                       its ranges, bytes and dirty ratio as Kafka's cleaner computes them, and the
+                                       reason why it is due or not (``storage.cleaner.plan``)
+that is due, on ``check_logs``         read to the end of the clean for obstacles (``obstacles``)
+that cannot be read                    listed with the error
 =====================================  ================================================================================
 
-Settings that make more logs due are for ``SettingSources.overrides``. A plan is a forecast where a broker lives in the
-directory; applying makes its own, under the lock. Called by: ``compact``, the command line, Spark.
+Use ``SettingSources.overrides`` for settings that make more logs due. While a broker uses the directory, a plan is only
+a forecast. Compaction makes its own plan under the lock.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from tidelog.storage.manager.survey.setting_sources import SettingSources, Sourc
 class CompactOptions:
     sources: SettingSources
     clock: Clock = SYSTEM_CLOCK
-    """By which lags, delete horizons and idle producers count."""
+    """The clock for lags, delete horizons and idle producers."""
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     threads: int | None = None
-    """None: one a processor."""
+    """None means one thread per processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOutlook:
-    """One log. ``plan`` is None where the log is not compacted, or ``error`` says why it cannot be read."""
+    """The outlook of one log. ``plan`` is None if the log is not compacted, or unreadable (``error``)."""
 
     partition: TopicPartition
     settings: SourcedConfig
@@ -81,18 +81,18 @@ class CompactionOutlook:
 
     @property
     def bytes_to_clean(self) -> int:
-        """Of the segments that are written anew; 0 where the log is not due."""
+        """The bytes of the segments to rewrite, 0 if the log is not due."""
         return self.plan.reclaimable_bytes if self.plan is not None and self.plan.is_due else 0
 
     @property
     def work_bytes(self) -> int:
-        """What a clean reads and writes at most: the dirty bytes for their keys, then all."""
+        """The most bytes that a clean reads and writes: the dirty bytes for their keys, then all bytes."""
         return 2 * self.bytes_to_clean + self.plan.dirty_bytes if self.plan is not None and self.plan.is_due else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPlan:
-    """A whole log directory, or the partitions that were asked for; in the order of their names."""
+    """The plan for a complete log directory or the requested partitions, sorted by name."""
 
     path: Path
     state: DirectoryState
@@ -113,7 +113,7 @@ class CompactPlan:
 
     @property
     def free_bytes_needed(self) -> int:
-        """At most, were no record obsolete and all logs cleaned at once: the new lies beside the old for a while."""
+        """The upper bound: no record is obsolete, and all logs are cleaned at once before old files are removed."""
         return self.bytes_to_clean
 
 
@@ -125,9 +125,9 @@ def plan_compaction(
     only: Iterable[TopicPartition] | None = None,
     held_here: bool = False,
 ) -> CompactPlan:
-    """Look at a log directory. DirectoryError where it cannot be listed; ConfigError for settings that are none.
+    """Plan a log directory. Raise DirectoryError if it cannot be listed, ConfigError for invalid settings.
 
-    ``held_here``: the caller holds the directory's lock, so it is as the last owner left it.
+    ``held_here`` means that the caller holds the directory's lock, so the last owner's marker decides its condition.
     """
     state = read_directory_state(fs, path, held_here=held_here)
     last_clean, warning = _last_clean_offsets(fs, path)
@@ -154,7 +154,7 @@ def plan_compaction(
 def check_logs(
     fs: FileSystem, plan: CompactPlan, *, threads: int | None = None, advance: Callable[[int], None]
 ) -> CompactPlan:
-    """The plan with what would stop a cleaner in the logs that are due; ``advance`` is called from several threads."""
+    """Return the plan with the obstacles in the logs that are due. Several threads call ``advance``."""
 
     def check(log: CompactionOutlook) -> CompactionOutlook:
         if log.plan is None or not log.plan.is_due:
@@ -194,7 +194,7 @@ def _outlook(
 
 
 def _last_clean_offsets(fs: FileSystem, path: Path) -> tuple[dict[TopicPartition, int], str | None]:
-    """And a warning, where the checkpoint cannot be read: nothing counts as cleaned then, as for a broker."""
+    """Return the checkpoint, and a warning if it is unreadable. Then nothing counts as cleaned, as in a broker."""
     try:
         return OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT), None
     except CheckpointError as error:

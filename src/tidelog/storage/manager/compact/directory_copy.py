@@ -1,14 +1,14 @@
-"""A copy of a log directory that is there when it is whole: made beside its place, under another name.
+"""A copy of a log directory, made under a temporary name and renamed once it is complete.
 
 =====================  =========================================================================
-``TARGET.unfinished``  the copy is being made; a broker is not pointed at it by anybody
-``TARGET``             it is finished: all is on the disk, and it got its name in one step
+``TARGET.unfinished``  the copy in progress; no broker is configured to use this name
+``TARGET``             the finished copy: everything is synced, and one rename gave it its name
 =====================  =========================================================================
 
-A failure and a cancelled run remove the unfinished copy; a kill leaves it, and the next run begins anew in its place.
-All but the source's ``.lock`` is copied, left-overs in partitions too: they say together what the next loading does.
-Copies are copies: no file is shared with the source, as a broker goes on writing to the last segments.
-Called by: ``compact_into``. Thread rule: ``copy_directory`` from any thread, a directory once.
+An error or a cancelled run removes the unfinished copy. A kill leaves it, and the next run replaces it. Everything but
+the source's ``.lock`` is copied, including unfinished files in partitions, because the next loading decides from all of
+them together. Files are never shared with the source by links, because a broker goes on writing to the last segments.
+Thread rule: any thread may call ``copy_directory``, once per directory.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class DirectoryCopy:
-    """A context: leaving it before ``finish`` removes what there is."""
+    """A context manager. Leaving it before ``finish`` removes the copy."""
 
     def __init__(self, fs: FileSystem, source: Path, target: Path, *, check: Callable[[], None]) -> None:
-        """DirectoryError where ``target`` is there, or would lie in the source.
+        """The target must not exist or be inside the source, else DirectoryError.
 
-        ``check``: called for each chunk, ends the copy by raising.
+        ``check`` runs for each chunk, and an exception from it ends the copy.
         """
         if fs.exists(target):
             raise DirectoryError("there is something of that name already", path=target)
@@ -56,7 +56,7 @@ class DirectoryCopy:
         remove_tree(self._fs, self.path)
 
     def copy_rest(self, left_out: Collection[str]) -> None:
-        """Everything but the directories ``left_out``."""
+        """Copy everything except the directories in ``left_out``."""
         for name in self._fs.list_names(self._source):
             if name in left_out or name == LOCK_FILE:
                 continue
@@ -66,7 +66,7 @@ class DirectoryCopy:
                 self._copy_file(self._source / name, self.path / name)
 
     def copy_directory(self, name: str) -> None:
-        """With all that is in it. After a failure the copy cannot be finished."""
+        """Copy a directory with its contents. After a failure the copy cannot be finished."""
         try:
             self._copy_tree(name)
         except TidelogError as error:
@@ -74,7 +74,7 @@ class DirectoryCopy:
             raise
 
     def finish(self) -> None:
-        """Give the copy its name. What went wrong with a directory is raised again."""
+        """Rename the copy to its final name. A failure of ``copy_directory`` is raised again."""
         if self._failure is not None:
             raise self._failure
         self._fs.sync_dir(self.path)
@@ -92,7 +92,7 @@ class DirectoryCopy:
         self._fs.sync_dir(target)
 
     def _copy_file(self, source: Path, target: Path) -> None:
-        """With its time of change: of logs without timestamps, retention goes by it."""
+        """Copy a file with its modification time, which retention uses for logs without timestamps."""
         with self._fs.open(source) as reading, self._fs.open(target, create=True) as writing:
             position = 0
             while chunk := reading.pread(_CHUNK_BYTES, position):
@@ -103,7 +103,7 @@ class DirectoryCopy:
 
 
 def remove_tree(fs: FileSystem, path: Path) -> None:
-    """A directory with all that is in it, if it is there."""
+    """Remove a directory with its contents, if it exists."""
     if not fs.exists(path):
         return
     for name in fs.list_names(path):

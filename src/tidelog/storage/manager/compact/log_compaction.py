@@ -1,11 +1,11 @@
-"""Compact one log of a directory that the caller holds, and that was stopped in order: loaded, cleaned, let go.
+"""The compaction of one log of a clean directory held by the caller: load, clean, close.
 
-It is cleaned in rounds, as many as the keys take that the offset map holds, until nothing dirty is left below the end
-of the clean. A round writes all that it keeps beside the log and swaps it in at once; what was replaced is removed,
-once the caller has noted how far it came. Nothing is appended, so the log's other files stay as they are.
+A log is cleaned in rounds until nothing below the end of the clean is dirty. A round covers as many keys as the offset
+map holds. It writes new segments and swaps them all in at once. The replaced segments are removed after the caller has
+recorded the progress. Nothing is appended, so the log's other files do not change.
 
-A crash leaves the log as it was, or as a round left it. Called by: ``compact``, Spark's tasks. Thread rule: one caller
-a log. Source: Kafka's ``LogCleaner``.
+A crash leaves the log unchanged, or as a round left it. Thread rule: one caller per log. Source: Kafka's
+``LogCleaner``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToCompact:
-    """``log_start_offset`` and ``recovery_point`` as checkpointed."""
+    """``log_start_offset`` and ``recovery_point`` are the checkpoints' values."""
 
     directory: Path
     config: LogConfig
     plan: LogPlan
     work_bytes: int
-    """Of progress."""
+    """The total for the progress."""
     recovery_point: int
     log_start_offset: int
     high_watermark: int
@@ -46,7 +46,7 @@ class LogToCompact:
 
     @classmethod
     def of(cls, path: Path, outlook: CompactionOutlook, state: DirectoryState) -> Self:
-        """In the log directory ``path``; ``outlook`` has a plan."""
+        """Build the request for a log in the log directory ``path``. ``outlook`` must have a plan."""
         assert outlook.plan is not None
         return cls(
             directory=path / outlook.name,
@@ -65,7 +65,7 @@ class LogToCompact:
                 fs=fs,
                 directory=self.directory,
                 clock=clock,
-                config=replace(self.config, file_delete_delay_ms=0),  # nobody else reads
+                config=replace(self.config, file_delete_delay_ms=0),  # no other reader needs the old files
                 clean_shutdown=True,
                 recovery_point=self.recovery_point,
                 log_start_offset=self.log_start_offset,
@@ -77,18 +77,18 @@ class LogToCompact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedLog:
-    """What was done to one log; sizes in bytes, of ``.log`` files."""
+    """The result for one log. Sizes are the bytes of ``.log`` files."""
 
     partition: TopicPartition
     first_dirty_offset: int
-    """Where the next clean begins."""
+    """The offset at which the next clean begins."""
     rounds: int
     segments_before: int
     segments: int
     bytes_before: int
     bytes: int
     tasks: int = 1
-    """How many workers wrote it."""
+    """The number of workers that wrote the log."""
 
     @property
     def name(self) -> str:
@@ -105,9 +105,9 @@ def compact_log(
     check_done: Callable[[], None] = lambda: None,
     tell: Callable[[int], None] = lambda _bytes: None,
 ) -> CompactedLog:
-    """``on_round`` is told where the next clean begins, ``tell`` how many bytes of ``work_bytes`` more are done.
+    """Compact a log. ``on_round`` receives the start of the next clean, ``tell`` the bytes of progress.
 
-    Errors of ``clean_log``, and what ``check_done`` raises, leave the log as the last round left it.
+    Errors of ``clean_log`` and exceptions of ``check_done`` leave the log as the last round left it.
     """
     log = work.open(fs, clock)
     try:
@@ -152,13 +152,13 @@ class _Rounds:
         self._left = work.work_bytes
 
     def tell(self, count: int) -> None:
-        """At most what is left to be told."""
+        """Report progress, at most the bytes that remain."""
         count = min(count, self._left)
         self._left -= count
         self._tell(count)
 
     def clean_from(self, first_dirty: int) -> int:
-        """One round; where the next begins. Segments with offsets that overflow are split on the way."""
+        """Run one round and return the start of the next. Segments with overflowing offsets are split on the way."""
         end = self._work.plan.end_offset
         while True:
             segments = len(self._log.segments)
@@ -186,6 +186,6 @@ class _Rounds:
 
 
 def _new_map(cleaner: CleanerSettings, plan: LogPlan) -> OffsetMap:
-    """A thread's share of the buffer, or what a key for each dirty offset takes if that is less."""
+    """Create the offset map: a thread's share of the buffer, or less if the dirty offsets need less."""
     size = min(cleaner.map_bytes, enough_map_bytes(plan.end_offset - plan.first_dirty_offset))
     return replace(cleaner, threads=1, dedupe_buffer_bytes=size).new_map(secrets.token_bytes(16))

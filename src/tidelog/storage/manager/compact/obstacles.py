@@ -1,16 +1,16 @@
-"""What stops a cleaner in a log, and what it drops or repairs on the way: found by reading all that a clean would read.
+"""The obstacles of a clean: batches and records that stop a cleaner, or that it drops or repairs.
 
 ==========  ============================================  ==========================================================
-kind        what is there                                 what a clean does
+kind        cause                                         effect on a clean
 ==========  ============================================  ==========================================================
-CORRUPT     a batch whose bytes contradict themselves     fails at it; the log stays as it is
+CORRUPT     a batch whose bytes contradict themselves     fails at it; the log does not change
 OVERFLOWED  a segment with an offset that no index holds  splits the segment, then cleans
-NO_KEY      records without a key                         drops them: they are in the way of none, and none will be
+NO_KEY      records without a key                         drops them and goes on
 ==========  ============================================  ==========================================================
 
-Of several corrupt batches the first is told: no clean gets to the others. Data of aborted transactions is dropped
-unseen, so its records are not looked at. Reads only; beside a live broker too. Called by: the plan.
-Source: Kafka's ``Cleaner.buildOffsetMap`` and ``shouldRetainRecord``.
+They are found by reading everything that a clean would read, also while a broker is running. Only the first of several
+corrupt batches is reported, because no clean reaches the others. Data of aborted transactions is not checked, because a
+clean drops it unread. Source: Kafka's ``Cleaner.buildOffsetMap`` and ``shouldRetainRecord``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tidelog.storage.segment.read_ahead import read_ahead
 _KEYS_ONLY = ColumnChoice(values=False, headers=False)
 
 Advance = Callable[[int], None]
-"""Told how many bytes were read since the last call."""
+"""The listener receives the number of bytes read since its last call."""
 
 
 class ObstacleKind(enum.StrEnum):
-    """See the module's table."""
+    """The kinds of the module's table."""
 
     CORRUPT = "corrupt"
     OVERFLOWED = "overflowed"
@@ -46,7 +46,7 @@ class ObstacleKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """``position`` is of a batch in the file, None for a whole segment; ``count``: records, of NO_KEY."""
+    """``position`` is the batch's in its file, None for a segment. ``count`` is the number of NO_KEY records."""
 
     kind: ObstacleKind
     path: Path
@@ -62,7 +62,7 @@ class Obstacle:
 
 
 def find_obstacles(view: LogView, end: int, *, aborted_below: int, advance: Advance) -> tuple[Obstacle, ...]:
-    """Of the batches below ``end``. ``aborted_below``: the high watermark; above it nothing counts as aborted."""
+    """Return the obstacles below ``end``. Above ``aborted_below``, the high watermark, nothing counts as aborted."""
     wanted = ReadRange(
         start=view.state.segments.first.base_offset if len(view.state.segments) else view.log_start,
         end=end,
@@ -95,7 +95,7 @@ def _told(view: LogView, wanted: ReadRange, advance: Advance) -> Iterator[Rows]:
 
 
 def _without_key(chunk: ColumnChunk) -> Obstacle:
-    """The first one of a chunk that has any, and how many there are."""
+    """Return the first record without a key in a chunk that has one, with their number."""
     columns = chunk.columns
     assert columns.key_valid is not None
     assert columns.batch is not None

@@ -1,1 +1,1 @@
-"""The log directories of one manager: which can be used, and what lies in each besides its logs."""
+"""The log directories of one manager: their condition, and their files outside the logs."""

@@ -1,17 +1,16 @@
-"""Which of the configured log directories can be used: looked at before anything is locked or written.
+"""The check of the configured log directories, before anything is locked or written.
 
 ====================================  ========================================================================
-a directory is                        what becomes of it
+a directory                           effect
 ====================================  ========================================================================
 configured twice (links resolved)     DirectoryError: nothing is opened
-missing                               made
+missing                               created
 not a directory, not readable, or     offline, with the reason; the others are used
-it cannot be made
+cannot be created
 locked by another process             LockedError from ``LogDirectory``: nothing is opened
 ====================================  ========================================================================
 
-None that can be used is a DirectoryError with all the reasons. Called by: ``LogManager``.
-Source: Kafka's ``LogManager.createAndValidateLogDirs``.
+If no directory is usable, a DirectoryError lists all reasons. Source: Kafka's ``LogManager.createAndValidateLogDirs``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class CheckedDirectories:
 
 
 def check_directories(fs: FileSystem, paths: Sequence[Path]) -> CheckedDirectories:
-    """DirectoryError where there is none, one twice, or none that can be used."""
+    """Check the directories. Raise DirectoryError if there is none, a duplicate, or none that is usable."""
     if not paths:
         raise DirectoryError("no log directory is configured: log.dirs is empty")
     seen: dict[Path, Path] = {}
@@ -56,7 +55,7 @@ def check_directories(fs: FileSystem, paths: Sequence[Path]) -> CheckedDirectori
 
 
 def reasons_of(offline: Mapping[Path, StorageError]) -> str:
-    """Why each of them is offline, with the file that told so, in one line."""
+    """Return why each directory is offline, with the failing file, in one line."""
     return "; ".join(map(str, offline.values()))
 
 

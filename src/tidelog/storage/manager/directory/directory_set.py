@@ -1,9 +1,8 @@
-"""The log directories of one manager: which are online, which are offline and why, and which have failed just now.
+"""The log directories of one manager: online, offline with the reason, or just failed.
 
-A disk's failure may be met under a log's lock, where nothing else may be taken: it is only noted then, and handled by
-whoever calls ``take_failures`` next, outside of it. Each directory fails once.
-Called by: ``LogManager``, under its lock; ``note_failure`` and ``guarded`` from any thread.
-Source: Kafka's ``LogDirFailureChannel``.
+A disk failure may occur under a log's lock, where no other lock may be taken. So it is only noted, and the next call of
+``take_failures`` handles it outside that lock. Each directory fails once. Thread rule: the caller holds the manager's
+lock. Any thread may call ``note_failure`` and ``guarded``. Source: Kafka's ``LogDirFailureChannel``.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 def level_of(error: TidelogError) -> int:
-    """Of the line that tells of it: a disk's failure is told once, when its directory goes offline."""
+    """Return the log level for an error. A disk failure is an error only once, when its directory goes offline."""
     return logging.DEBUG if isinstance(error, StorageError) and error.is_disk_failure else logging.ERROR
 
 
 class DirectorySet:
     def __init__(self, fs: FileSystem, paths: Sequence[Path], on_failure: Callable[[], None]) -> None:
-        """``on_failure`` is told that there is something to take; it may not wait for a lock."""
+        """The callback ``on_failure`` signals that there is a failure to take. It must not wait for a lock."""
         self._fs = fs
         self.paths = tuple(paths)
         self._on_failure = on_failure
@@ -38,10 +37,10 @@ class DirectorySet:
         self._offline: dict[Path, StorageError] = {}
         self._failures: deque[StorageError] = deque()
         self.cordoned: frozenset[Path] = frozenset()
-        """The configured ones that get no new partitions (KIP-1066)."""
+        """The configured directories that get no new partitions (KIP-1066)."""
 
     def open(self) -> None:
-        """Check and lock all of them. DirectoryError, LockedError: see ``check_directories`` and ``LogDirectory``."""
+        """Check and lock all directories. Raise as ``check_directories`` and ``LogDirectory`` do."""
         checked = check_directories(self._fs, self.paths)
         self._offline.update(checked.offline)
         for path in checked.usable:
@@ -55,7 +54,7 @@ class DirectorySet:
         self.require_one()
 
     def require_one(self) -> None:
-        """DirectoryError where none is online."""
+        """Raise DirectoryError if none is online."""
         if not self._online:
             raise DirectoryError(f"none of the log directories can be used: {reasons_of(self._offline)}")
 
@@ -72,25 +71,25 @@ class DirectorySet:
         return ", ".join(map(str, self._offline))
 
     def at(self, path: Path) -> LogDirectory | None:
-        """The online one at a configured path."""
+        """Return the online directory at a configured path."""
         return self._online.get(path)
 
     def home_of(self, log: PartitionLog) -> LogDirectory:
-        """StorageError where it is offline."""
+        """Return the log's directory. Raise StorageError if it is offline."""
         directory = self.at(log.directory.parent)
         if directory is None:
             raise StorageError("the log directory is offline", path=log.directory.parent)
         return directory
 
     def around(self, path: Path) -> LogDirectory | None:
-        """The online one that a file or a partition lies in."""
+        """Return the online directory that contains a file or a partition."""
         return next((self._online[one] for one in (path, *path.parents) if one in self._online), None)
 
     def with_id(self, directory_id: uuid.UUID) -> LogDirectory | None:
         return next((directory for directory in self.online if directory.id == directory_id), None)
 
     def for_new_logs(self) -> list[Path]:
-        """Return the log directories that take a new log, those with the fewest logs first.
+        """Return the log directories that accept a new log, those with the fewest logs first.
 
         Cordoned ones are left out. If all are cordoned, the first one takes it: the controller refuses new partitions
         then, so this log is of a partition that the broker already has.
@@ -102,13 +101,13 @@ class DirectorySet:
     # --- failures ---
 
     def note_failure(self, error: StorageError) -> None:
-        """Only what the operating system refused is a disk's failure; damaged contents are not."""
+        """Note an operating system error as a disk failure. Damaged contents are no disk failure."""
         if error.is_disk_failure:
             self._failures.append(error)
             self._on_failure()
 
     def guarded(self, work: Callable[[], None]) -> None:
-        """What a directory's disk refuses takes it offline, and is no error of the caller's."""
+        """Run ``work``. A disk failure takes its directory offline and is not raised."""
         try:
             work()
         except StorageError as error:
@@ -116,7 +115,7 @@ class DirectorySet:
             self.note_failure(error)
 
     def take_failures(self) -> Iterator[tuple[LogDirectory, StorageError]]:
-        """The directories that have failed since; each is offline from then on."""
+        """Yield the directories that have failed since the last call. Each goes offline."""
         while self._failures:
             error = self._failures.popleft()
             directory = self.around(Path(error.path or ""))
@@ -127,7 +126,7 @@ class DirectorySet:
                 yield directory, error
 
     def release(self) -> None:
-        """A start that failed: let go of everything as it is."""
+        """Close everything without a clean shutdown, after a failed startup."""
         for directory in self.online:
             for log in directory.logs.values():
                 log.close_handlers()

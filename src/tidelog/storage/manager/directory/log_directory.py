@@ -1,21 +1,20 @@
-"""A log directory that this process owns: its lock, its marker, its checkpoints, its id, and the logs open in it.
+"""A log directory owned by this process: its lock, marker, checkpoints, id and open logs.
 
-Holds ``.lock`` from opening to release, so that a broker and tidelog exclude each other. State machine:
+It holds ``.lock`` from opening to release, so that a broker and tidelog exclude each other. State machine:
 
 ====================  =============================================================================================
 opened                the lock is taken; marker, checkpoints and ``meta.properties`` are read
-``mark_open``         the marker is removed, and unfinished small files: from here on a crash counts as a kill
-a log is opened       loaded as after an orderly stop if the marker was there, else recovered from its recovery point
+``mark_open``         the marker and unfinished small files are removed; a later crash is an unclean shutdown
+a log is opened       loaded as after a clean shutdown if the marker existed, else recovered from its recovery point
 ``checkpoint``        recovery points, log starts and high watermarks are written
-``stop``              checkpoints are written; the marker too, if it was there or every partition was opened (and so
-                      recovered) here, and every log was closed in order; the lock goes last
-``give_up``           the disk failed: logs are let go, nothing is written any more, the lock goes
+``stop``              checkpoints are written; then the marker, if every log was closed cleanly, and if the marker had
+                      existed or every partition was opened (and so recovered) here; the lock is released last
+``give_up``           the disk failed: logs are closed, nothing more is written, the lock is released
 ====================  =============================================================================================
 
-Entries of partitions that were not opened stay in the checkpoints as they are. What a crash leaves: no marker, and
-checkpoints that lag behind; loading deals with it.
-Called by: ``LogManager``, ``WrittenDirectory``. Thread rule: any thread; whoever owns the directory sees to it that a
-partition is opened once. Source: Kafka's ``LogManager``.
+Checkpoint entries of partitions that were not opened do not change. A crash leaves no marker, and checkpoints that lag
+behind; loading handles both. Thread rule: any thread. The directory's owner must open each partition only once. Source:
+Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -69,16 +68,16 @@ _log = logging.getLogger(__name__)
 
 class LogDirectory:
     def __init__(self, fs: FileSystem, path: Path) -> None:
-        """Open and lock; the directory is made where it is missing. LockedError where another holds it."""
+        """Open and lock the directory, and create it if missing. LockedError means that another process holds it."""
         if not fs.exists(path):
             fs.make_dir(path)
             fs.sync_dir(path.absolute().parent)
         self._fs = fs
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        """Current and future ones; a partition has one log in a directory."""
+        """The current and future logs. A partition has one log per directory."""
         self.failure: StorageError | None = None
-        """Why the directory is offline."""
+        """The reason why the directory is offline."""
         self._settled: set[TopicPartition] = set()
         self._checkpoints = threading.Lock()
         self._is_released = False
@@ -101,7 +100,7 @@ class LogDirectory:
 
     @property
     def id(self) -> uuid.UUID | None:
-        """As ``meta.properties`` has it; None in a directory without one, or without an id (before 3.7)."""
+        """The id in ``meta.properties``. None if the file or its id is missing (before 3.7)."""
         return None if self._properties is None else self._properties.directory_id
 
     @property
@@ -109,7 +108,7 @@ class LogDirectory:
         return None if self._properties is None else self._properties.node_id
 
     def mark_open(self) -> None:
-        """From here on a crash counts as a kill. What a crash left of an unfinished write of a small file goes."""
+        """Remove the marker, so that a later crash is an unclean shutdown, and unfinished writes of small files."""
         self._marker.remove()
         for name in _SMALL_FILES:
             self._fs.remove(self.path / (name + TEMPORARY_SUFFIX), missing_ok=True)
@@ -128,11 +127,11 @@ class LogDirectory:
         on_segment: Callable[[RecoveredSegment], None] | None = None,
         listing: PartitionListing | None = None,
     ) -> PartitionLog:
-        """Load a partition directory in this one, made if it is not there, and keep its log among ``logs``.
+        """Load a partition directory in this one, create it if missing, and add its log to ``logs``.
 
-        ``name``: what ``path`` says; ``syncs_name``: as in ``OpenRequest``; ``threads`` and what follows it: as in
-        ``LoadRequest``. A log that is to be deleted is not kept: it is the caller's. What loading has to say goes to
-        the log file.
+        ``name`` is the parsed name of ``path``. ``syncs_name`` is as in ``OpenRequest``, and the later parameters are
+        as in ``LoadRequest``. A log in a ``-delete`` directory is not added: it belongs to the caller. Loading warnings
+        are logged.
         """
         partition, purpose, _ = name
         begun_ms = opening.clock.monotonic_ms()
@@ -169,20 +168,20 @@ class LogDirectory:
             log.loaded.end_offset,
             opening.clock.monotonic_ms() - begun_ms,
         )
-        if purpose is not DirectoryPurpose.DELETE:  # beside it there may be a log of the same partition
+        if purpose is not DirectoryPurpose.DELETE:  # the directory may also hold a live log of the same partition
             self.logs[partition] = log
         return log
 
     def is_clean(self, partition: TopicPartition) -> bool:
-        """A log closed in order within this run is as one after an orderly stop."""
+        """Return True if the directory was clean, or the partition's log was closed cleanly in this run."""
         return self.was_clean or partition in self._settled
 
     def recovery_point(self, partition: TopicPartition) -> int:
-        """As it was last known; 0 where it never was."""
+        """Return the last known recovery point, 0 if there is none."""
         return self._recovery_points.get(partition, 0)
 
     def closed(self, partition: TopicPartition) -> None:
-        """A log was closed and may be opened again: its offsets are noted."""
+        """Record the offsets of a closed log, which may be opened again."""
         log = self.logs.pop(partition)
         if log.is_sound:
             self._settled.add(partition)
@@ -192,14 +191,14 @@ class LogDirectory:
             self._note(partition, log)
 
     def take_in(self, partition: TopicPartition, end_offset: int) -> None:
-        """A log was moved in, whole and on the disk, that starts with its first segment: as if closed here in order."""
+        """Record a log that was moved in complete and synced. It starts at its first segment and counts as clean."""
         self._settled.add(partition)
         with self._checkpoints:
             self._recovery_points[partition] = self._high_watermarks[partition] = end_offset
             self._log_starts.pop(partition, None)
 
     def forget(self, partition: TopicPartition) -> None:
-        """A log has left the directory: no checkpoint speaks of it any more."""
+        """Drop a log that left the directory from all checkpoints."""
         with self._checkpoints:
             self.logs.pop(partition, None)
             for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
@@ -208,9 +207,9 @@ class LogDirectory:
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
-        """What each partition, or ``only`` that one, knows of producers; of one not open here what its files say.
+        """Yield the producers of each partition, or of ``only`` one. Those of unopened partitions come from files.
 
-        A partition that cannot be read is warned of and left out.
+        An unreadable partition is skipped with a warning.
         """
         from tidelog.storage.log.view.view_producers import read_producers
 
@@ -225,7 +224,7 @@ class LogDirectory:
                 _log.warning("%s: its producers are not known: %s", self.path / partition.directory_name, error)
 
     def sync(self) -> None:
-        """Have the names of its partition directories on the disk."""
+        """Sync the directory, so that the names of its partition directories are durable."""
         self._fs.sync_dir(self.path)
 
     # --- checkpoints ---
@@ -240,15 +239,15 @@ class LogDirectory:
         self._checkpoint(HIGH_WATERMARK_CHECKPOINT)
 
     def checkpoint(self) -> None:
-        """All three."""
+        """Write all three checkpoints."""
         self._checkpoint(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 
     # --- the end ---
 
     def stop(self, *, broker_epoch: int | None = None, in_order: bool = True) -> None:
-        """An orderly end, once the logs are closed; ``in_order``: all of them could be. Idempotent.
+        """Shut down cleanly after closing the logs; ``in_order`` means that all closed cleanly. The call is idempotent.
 
-        ``broker_epoch`` None: as the marker had it.
+        ``broker_epoch`` None keeps the marker's previous epoch.
         """
         if self._is_released:
             return
@@ -261,13 +260,13 @@ class LogDirectory:
             self.release()
 
     def release(self) -> None:
-        """Let go of the lock; nothing is written any more, as the directory may be another's from now on."""
+        """Release the lock. Nothing is written afterwards, because another process may own the directory then."""
         with self._checkpoints:
             self._is_released = True
             self._lock.release()
 
     def give_up(self, failure: StorageError) -> list[TopicPartition]:
-        """The disk failed: let go of the logs, which answer with ``failure`` from now on, and of the lock."""
+        """Close the logs, which raise ``failure`` from now on, and release the lock, because the disk failed."""
         self.failure = failure
         gone, self.logs = self.logs, {}
         for log in gone.values():
@@ -281,7 +280,7 @@ class LogDirectory:
     # --- inside ---
 
     def _all_settled(self) -> bool:
-        """Nothing is left that a recovery would look at; the metadata log is not among what it does."""
+        """Return True if no partition is left that recovery would check. It does not check the metadata log."""
         partitions = live_partitions(self._fs, self.path)
         return self._settled.issuperset(one for one in partitions if one.topic != METADATA_TOPIC)
 
@@ -292,7 +291,7 @@ class LogDirectory:
             HIGH_WATERMARK_CHECKPOINT: self._high_watermarks,
         }
         with self._checkpoints:
-            if self._is_released:  # a task may come too late
+            if self._is_released:  # a scheduled task may run after the release
                 return
             for partition, log in list(self.logs.items()):
                 self._note(partition, log)
@@ -308,7 +307,7 @@ class LogDirectory:
             self._log_starts.pop(partition, None)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """An unreadable checkpoint counts as empty and is warned of, as by a broker."""
+        """Read a checkpoint. An unreadable one counts as empty and causes a warning, as in a broker."""
         try:
             return OffsetCheckpoint.read(self._fs, self.path / name)
         except CheckpointError as error:
@@ -323,8 +322,8 @@ class LogDirectory:
             return None
 
     def _view(self, partition: TopicPartition) -> LogView:
-        """Of a partition that is not open: as it was left, by whoever had it before or in this run."""
-        from tidelog.storage.log.view.log_view import LogView  # which few have need of
+        """Return a view of an unopened partition, as its last owner in this run or before left it."""
+        from tidelog.storage.log.view.log_view import LogView  # imported late: rarely needed
 
         state = DirectoryState(
             path=self.path,

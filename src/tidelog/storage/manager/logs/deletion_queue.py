@@ -1,8 +1,7 @@
-"""Logs that were deleted and wait for ``file.delete.delay.ms``, as readers may still be in their files.
+"""Deleted logs that wait for ``file.delete.delay.ms``, because readers may still use their files.
 
-Their directories have been renamed to ``-delete`` by then, so a crash forgets nothing: the next start finds them by
-their names. A log that cannot be removed is logged and left for the next start.
-Called by: ``LogManager``. Thread rule: any thread. Source: Kafka's ``LogManager.deleteLogs``.
+Their directories already have a ``-delete`` name, so the next startup finds them after a crash. A log that cannot be
+removed is reported and left for the next startup. Thread rule: any thread. Source: Kafka's ``LogManager.deleteLogs``.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ class DeletionQueue:
 
     @property
     def logs(self) -> list[PartitionLog]:
-        """In the order they were deleted."""
+        """The queued logs, the first deleted one first."""
         with self._lock:
             return [log for _, log in self._waiting]
 
     def add(self, log: PartitionLog, now_ms: int) -> None:
-        """The log's directory has its ``-delete`` name."""
+        """Queue a log. Its directory already has the ``-delete`` name."""
         with self._lock:
             self._waiting.append((now_ms, log))
 
     def lose(self, directory: Path, error: StorageError) -> None:
-        """Let go of the logs of a log directory that is offline."""
+        """Close the logs of a log directory that went offline."""
         with self._lock:
             gone = [log for _, log in self._waiting if log.directory.parent == directory]
             self._waiting = deque(entry for entry in self._waiting if entry[1].directory.parent != directory)
@@ -48,7 +47,7 @@ class DeletionQueue:
             log.close_handlers(offline=error)
 
     def remove_due(self, now_ms: int, delay_ms: int, on_failure: Callable[[StorageError], None]) -> int:
-        """Remove what was deleted ``delay_ms`` ago; in how many ms to ask again."""
+        """Remove the logs deleted at least ``delay_ms`` ago. Return the delay until the next call in ms."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -66,6 +65,6 @@ class DeletionQueue:
                 on_failure(error)
 
     def close(self) -> None:
-        """Let go of the files; the next start finds the directories by their names."""
+        """Close the files. The next startup finds the directories by their names."""
         for log in self.logs:
             log.close_handlers()

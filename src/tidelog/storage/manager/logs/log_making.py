@@ -1,18 +1,17 @@
-"""Where a new log is made: in the log directory that was asked for, else in the one with the fewest logs.
+"""The creation of a log: in the requested log directory, else in the one with the fewest logs.
 
 =============================  =====================================================================================
-asked for                      where it is tried
+request                        directories to try
 =============================  =====================================================================================
-``prefer``, for the partition  there alone; it holds for one log. A future log needs it
-a directory id                 there, if it is online
-nothing                        in each log directory that is not cordoned, those with the fewest logs first; in the
+``prefer``, for the partition  that one only; it applies to one log, and a future log needs it
+a directory id                 that one if it is online, else as without a request
+none                           each log directory that is not cordoned, the one with the fewest logs first; the
                                first one if all are cordoned (KIP-1066)
 =============================  =====================================================================================
 
-Never where another log of the partition lies, and never under a name that leads elsewhere: whoever asks for logs may
-have their names from anybody. A log directory whose disk fails while the log is made is offline from
-then on, and the next one is tried.
-Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.getOrCreateLog``, ``nextLogDirs``.
+A log is never created where another log of the partition is. Names that lead elsewhere are refused, because they may
+come from untrusted clients. If a disk fails during creation, its log directory goes offline and the next one is tried.
+Thread rule: the caller holds the manager's lock. Source: Kafka's ``LogManager.getOrCreateLog``, ``nextLogDirs``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class LogMaking:
         self._preferred: dict[TopicPartition, Path] = {}
 
     def prefer(self, partition: TopicPartition, path: Path) -> None:
-        """See the module's table; nothing where one of the partition's logs lies there."""
+        """Choose the directory for the next log, as in the module's table. The call is a no-op if a log is there."""
         if path not in self._taken(partition):
             self._preferred[partition] = path
 
@@ -57,9 +56,9 @@ class LogMaking:
         directory_id: uuid.UUID | None = None,
         syncs: bool = True,
     ) -> PartitionLog:
-        """Made, and in the table; ``syncs``: the name of its directory is on the disk, too.
+        """Create a log and add it to the table. With ``syncs`` the name of its directory is durable on return.
 
-        StorageError where no log directory takes it, DirectoryError for a name that no partition can have.
+        Raise StorageError if no log directory accepts it, DirectoryError for a name that no partition can have.
         """
         require_name(partition)
         name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else PartitionDirectoryName(partition)
@@ -90,7 +89,7 @@ class LogMaking:
         raise StorageError(f"No log directories available for {partition}. Tried {tried}") from reason
 
     def _homes_for(self, partition: TopicPartition, directory_id: uuid.UUID | None) -> list[Path]:
-        """Where to try, the best first; a log directory has one log of a partition."""
+        """Return the directories to try, the best first. A log directory has at most one log of a partition."""
         wanted = None if directory_id is None else self._directories.with_id(directory_id)
         paths = self._directories.for_new_logs() if wanted is None else [wanted.path]
         paths = [self._preferred[partition]] if partition in self._preferred else paths

@@ -1,7 +1,4 @@
-"""What the logs of one owner have in common when they are opened: clock, settings, who hears of failures. A value.
-
-Called by: whoever owns log directories (``LogManager``, ``WrittenDirectory``).
-"""
+"""The values shared by all logs of one owner when they are opened: clock, settings, failure listener."""
 
 from __future__ import annotations
 
@@ -13,18 +10,18 @@ from tidelog.runtime import Clock, Scheduler
 from tidelog.storage.log.config import LogConfig
 
 TopicSettings = Callable[[str], Mapping[str, str]]
-"""The settings a topic has of its own, in Kafka's keys and texts; empty for a topic without any."""
+"""The settings that a topic overrides, in Kafka's keys and texts. The result is empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOpening:
     clock: Clock
     config_of: Callable[[str], LogConfig]
-    """Of a topic, as it is at the moment."""
+    """The current settings of a topic."""
     scheduler: Scheduler | None = None
     is_sole_replica: bool = True
-    """Nobody replicates the logs: the high watermark is the log end."""
+    """No other broker replicates the logs, so the high watermark is the log end."""
     verifies_transactions: bool = False
     on_failure: Callable[[StorageError], None] = lambda _error: None
     on_flush: Callable[[int], None] = lambda _took_ms: None
-    """See ``OpenRequest``."""
+    """The same callback as in ``OpenRequest``."""

@@ -1,15 +1,14 @@
-"""How a log leaves service: out of the table, away from cleaner and moves, its directory renamed.
+"""The removal of logs from service: from the table, the cleaner and the moves, with a rename.
 
 =================  =================================================================================================
-it is              its directory
+reason             its directory
 =================  =================================================================================================
-deleted            is named ``-delete``, and removed after ``file.delete.delay.ms``
-a stray            is named ``-stray``, and left alone for good
+deleted            is renamed to ``-delete``, and removed after ``file.delete.delay.ms``
+a stray            is renamed to ``-stray``, and never touched again
 =================  =================================================================================================
 
-A future log goes with the current one. What is left to whoever calls, once for many logs: checkpoints that speak of
-them no more, and the new names on the disk.
-Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.asyncDelete``.
+A future log goes with the current one. The caller writes the checkpoints without the logs and syncs the new names, once
+for many logs. Thread rule: the caller holds the manager's lock. Source: Kafka's ``LogManager.asyncDelete``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tidelog.storage.manager.move.moves import Moves
 class RemovedLog(NamedTuple):
     log: PartitionLog
     directory: LogDirectory
-    """Where it lay, and still lies under another name."""
+    """The log directory of the log, where it still is under another name."""
 
 
 class LogRemoval:
@@ -47,9 +46,9 @@ class LogRemoval:
     def remove(
         self, partition: TopicPartition, *, is_future: bool = False, is_stray: bool = False
     ) -> RemovedLog | None:
-        """None where there is no such log.
+        """Remove a log from service. Return None if there is none.
 
-        StorageError where it may lie in a directory that is offline.
+        Raise StorageError if it may be in an offline directory.
         """
         if not is_future and partition in self._table.future:
             self.remove(partition, is_future=True)
@@ -75,7 +74,7 @@ class LogRemoval:
     def remove_all(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[Collection[LogDirectory], dict[TopicPartition, TidelogError]]:
-        """Where they lay, and what went wrong."""
+        """Remove many logs. Return their log directories, and the errors by partition."""
         directories: dict[LogDirectory, None] = {}
         errors: dict[TopicPartition, TidelogError] = {}
         for partition in partitions:
@@ -89,6 +88,6 @@ class LogRemoval:
         return directories.keys(), errors
 
     def end_move(self, partition: TopicPartition) -> None:
-        """Call it off, if there is one."""
+        """Cancel the partition's move if there is one."""
         self._moves.forget(partition)
         self._cleaning.moves_no_more(partition)

@@ -1,9 +1,8 @@
-"""Which settings the logs of a manager have: the broker's defaults with the topic's own over them, and what follows
-when one of the two changes.
+"""The settings of a manager's logs: the broker's defaults with each topic's overrides.
 
-A log that is open has the new settings at once; one whose topic is not compacted any more is left by the cleaner. A
-topic whose settings cannot be used is said in the log, and its open logs go on as they are.
-Called by: ``LogManager``; changes under its lock, ``of`` by any thread. Source: Kafka's ``LogManager``.
+A change applies to open logs at once. If a topic is no longer compacted, the cleaner stops its work on it. If a topic's
+settings are invalid, the error is logged and its open logs keep their settings. Thread rule: changes need the manager's
+lock. Any thread may call ``of``. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class LogSettings:
         self._on_not_compacted = on_not_compacted
 
     def of(self, topic: str) -> LogConfig:
-        """As it is at the moment."""
+        """Return the current settings of a topic."""
         settings = self._topic_settings(topic)
         return self.default.with_properties(settings) if settings else self.default
 
     def update_topic(self, topic: str) -> None:
-        """The settings of a topic have changed."""
+        """Apply changed settings of a topic."""
         try:
             config = self.of(topic)
         except ConfigError as error:
@@ -53,7 +52,7 @@ class LogSettings:
                 self._on_not_compacted(partition)
 
     def update_default(self, config: LogConfig) -> None:
-        """The broker's settings have changed; what a topic has of its own stays."""
+        """Apply changed broker settings. A topic's own settings still override them."""
         self.default = config
         for topic in {partition.topic for partition in (*self._table.current, *self._table.future)}:
             self.update_topic(topic)

@@ -1,20 +1,19 @@
-"""Which log serves which partition, and what else a start found: a table, and the rules for what goes into it.
+"""The mapping of partitions to logs, other findings of a startup, and the rules for adding to them.
 
 ==============================  ====================================================================================
-a loaded directory              what becomes of it
+a loaded directory              effect
 ==============================  ====================================================================================
 live                            serves its partition; a stray is set aside (``-stray``)
-``-future``                     on its way to take the place of the current log
-``-delete``                     waits for its removal
-that could not be loaded        ``damaged``, with the reason
+``-future``                     will replace the current log
+``-delete``                     is queued for removal
+that failed to load             ``damaged``, with the reason
 of an offline log directory     ``lost``, with the reason
-of a partition that has a log   set aside where both hold the same records (a move ended between its two renames) or it
-in another log directory        never had any (its disk failed when it was made), else an error, since only people can
-                                tell which one is right
+of a partition that has a log   set aside if both hold the same records (a crash between a move's two renames) or it
+in another log directory        never had any (its disk failed at its creation); else an error, since only people can
+                                decide which is right
 ==============================  ====================================================================================
 
-Called by: ``LogManager``. Thread rule: changes under the manager's lock; look-ups by any thread.
-Source: Kafka's ``LogManager.loadLog``.
+Thread rule: changes need the manager's lock. Any thread may look up a log. Source: Kafka's ``LogManager.loadLog``.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class LogTable:
         self.future: dict[TopicPartition, PartitionLog] = {}
         self.deleted = DeletionQueue()
         self.lost: dict[TopicPartition, StorageError] = {}
-        """Partitions in directories that are offline."""
+        """Partitions in offline directories."""
         self.damaged: dict[Path, TidelogError] = {}
-        """Partition directories that could not be loaded."""
+        """Partition directories that failed to load."""
         self.strays: list[Path] = []
         """Directories set aside, in this run or before."""
 
@@ -52,7 +51,7 @@ class LogTable:
         return self.future if is_future else self.current
 
     def require(self, partition: TopicPartition) -> PartitionLog:
-        """The current log. StorageError where it is offline; UnknownTopicOrPartitionError."""
+        """Return the current log. Raise StorageError if it is offline, else UnknownTopicOrPartitionError."""
         log = self.current.get(partition)
         if log is not None:
             return log
@@ -61,16 +60,16 @@ class LogTable:
         raise UnknownTopicOrPartitionError(f"no partition '{partition}' here")
 
     def all(self) -> list[PartitionLog]:
-        """Current and future ones."""
+        """Return the current and future logs."""
         return [*list(self.current.values()), *list(self.future.values())]
 
     def of_topic(self, topic: str) -> list[tuple[TopicPartition, PartitionLog]]:
-        """Current and future ones."""
+        """Return the current and future logs of a topic."""
         logs = (self.current, self.future)
         return [(partition, log) for one in logs for partition, log in list(one.items()) if partition.topic == topic]
 
     def take_in(self, part: LoadedPartition) -> None:
-        """What was loaded from a directory that is online. DirectoryError for a partition that is there twice."""
+        """Add a log from an online directory. Raise DirectoryError if its partition conflicts with another log."""
         partition, purpose, log = part.name.topic_partition, part.name.purpose, part.log
         self._homes[part.directory.path] = part.directory
         if log is None:
@@ -86,14 +85,14 @@ class LogTable:
             self._put(self.current, partition, log)
 
     def pass_over(self, part: LoadedPartition, error: StorageError) -> None:
-        """What was loaded, or not, from a directory that went offline meanwhile."""
+        """Record a partition whose directory went offline while it was loaded."""
         if part.name.purpose is DirectoryPurpose.LIVE:
             self.lost[part.name.topic_partition] = error
         if part.log is not None:
             part.log.close_handlers(offline=error)
 
     def set_aside(self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog) -> None:
-        """A stray: renamed, closed, and left alone from then on."""
+        """Rename a stray, close it, and never touch it again."""
         log.rename(directory.path / str(new_name(partition, DirectoryPurpose.STRAY)))
         directory.forget(partition)
         log.close()
@@ -103,20 +102,22 @@ class LogTable:
     def set_for_deletion(
         self, directory: LogDirectory, partition: TopicPartition, log: PartitionLog, now_ms: int, *, syncs: bool = True
     ) -> None:
-        """Renamed, and removed later; ``syncs``: see ``PartitionLog.rename``."""
+        """Rename a log, and queue it for removal. ``syncs`` has the meaning of ``PartitionLog.rename``."""
         log.rename(directory.path / str(new_name(partition, DirectoryPurpose.DELETE)), retires=True, syncs=syncs)
         directory.forget(partition)
         self.deleted.add(log, now_ms)
         _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)
 
     def lose(self, directory: LogDirectory, error: StorageError) -> None:
-        """A directory is offline: what lay in it is not served any more."""
+        """Stop serving the logs of a directory that went offline."""
         for partition in directory.give_up(error):
             for logs in (self.current, self.future):
                 log = logs.get(partition)
                 if log is not None and log.directory.parent == directory.path:
                     if logs is self.current:
-                        self.lost[partition] = error  # first: nobody is told that there is no such partition
+                        self.lost[partition] = (
+                            error  # set first, so that ``require`` never reports an unknown partition
+                        )
                     del logs[partition]
         self.deleted.lose(directory.path, error)
 
@@ -137,17 +138,17 @@ class LogTable:
 
 
 def new_name(partition: TopicPartition, purpose: DirectoryPurpose) -> PartitionDirectoryName:
-    """A directory name that nothing has yet."""
+    """Return a directory name that is not in use."""
     return PartitionDirectoryName.of(partition, purpose, uuid.uuid4().hex)
 
 
 def _never_had_any(log: PartitionLog, other: PartitionLog) -> bool:
-    """Records; and ``other`` is no other topic's log."""
+    """Return True if ``log`` never had records, and ``other`` is not another topic's log."""
     return log.end_offset == 0 and (log.topic_id in (None, other.topic_id) or other.topic_id is None)
 
 
 def _hold_the_same(one: PartitionLog, other: PartitionLog) -> bool:
-    """Up to the same end, from the same start, in the same leader epochs."""
+    """Return True if both logs have the same start, end and leader epochs."""
     return (one.log_start_offset, one.end_offset, one.epochs.entries) == (
         other.log_start_offset,
         other.end_offset,

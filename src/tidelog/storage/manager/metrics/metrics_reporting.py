@@ -28,10 +28,7 @@ class MetricsReporting:
         self.on_flush = self._of_manager.on_flush
 
     def start(self, manager: LogManager, scheduler: Scheduler) -> None:
-        """Start reporting with a started ``scheduler``.
-
-        Raise ConfigError if a reporter fails to start; then none runs.
-        """
+        """Start reporting with a started ``scheduler``. Raise ConfigError if a reporter fails; then none runs."""
         self._of_manager.watch(manager, scheduler if self.reporters.reporters else None)
         if isinstance(scheduler, ThreadScheduler):
             self._forget_runtime = watch_runtime(self.registry, scheduler)

@@ -1,1 +1,1 @@
-"""A partition moves to another log directory while it is written to."""
+"""The move of a partition to another log directory while clients append to it."""

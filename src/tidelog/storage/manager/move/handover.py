@@ -1,8 +1,8 @@
-"""The end of a move: the future log takes the place of the current one.
+"""The end of a move: the future log replaces the current one.
 
-The log is another one from then on, for the table, for the cleaner and for both log directories' checkpoints; the old
-one's directory waits for its removal. What a crash leaves: see ``LogMove``.
-Called by: ``LogManager``, under its lock. Source: Kafka's ``LogManager.replaceCurrentWithFutureLog``.
+From then on the table, the cleaner and both log directories' checkpoints use the new log. The old directory is queued
+for removal. ``LogMove`` describes the states after a crash. Thread rule: the caller holds the manager's lock. Source:
+Kafka's ``LogManager.replaceCurrentWithFutureLog``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Handover:
         self._clock = clock
 
     def carry_out(self, partition: TopicPartition, move: LogMove) -> bool:
-        """False where the move was called off."""
+        """Replace the current log. Return False if the move was cancelled."""
         if self._moves.under_way.get(partition) is not move:
             return False
         current, future = move.current, move.future

@@ -1,24 +1,23 @@
-"""Move a partition to another log directory while it is written to: copy, catch up, take its place.
+"""The move of a log to another directory while clients append to it: copy, catch up, replace.
 
 ====================  ==============================================================================================
-step                  what it does
+step                  change
 ====================  ==============================================================================================
-``begin``             the future log (``-future``) is cut to what the current log still has; an empty one begins where
-                      the current log does
-``copy``              batches are appended to it as a follower does, some at a time, while the current log goes on;
-                      that it is behind by what comes in meanwhile will do
-``finish``            appends wait; the last batches are copied, epochs and topic id too, both logs are flushed, and the
-                      future one gets the live name; the current log's directory is renamed to ``-delete``, and
-                      whoever holds that log asks again
+``begin``             the future log (``-future``) is truncated to the records that the current log still has; an
+                      empty one begins at the current log's start
+``copy``              some batches are appended to it as a follower does, while the current log accepts appends; it
+                      may stay behind by the batches appended meanwhile
+``finish``            appends wait; the last batches, epochs and topic id are copied, both logs are flushed, the future
+                      log gets the live name, the current one's directory is renamed to ``-delete``, and callers that
+                      hold that log look it up again
 ====================  ==============================================================================================
 
-Where the current log is truncated meanwhile, the future one is cut too before more is copied. Behind its last batch a
-log ends where that does: a cut in a gap that compaction left is forgotten, as it is by a restart.
-What a crash leaves: before the first rename, the current log as it is and a future one that the next start goes on
-with; between the two renames, two live directories with the same records, safe in both, of which the next start
-keeps one (``LogTable``); after that, the new log and a ``-delete`` directory.
-Called by: ``Moves``, ``LogManager``. Thread rule: whoever works on it holds ``lock``.
-Source: Kafka's ``ReplicaAlterLogDirsThread``.
+If the current log is truncated meanwhile, the future log is truncated too before more is copied. The future log always
+ends with its last batch. So a truncation into a gap left by compaction is lost, as after a restart.
+A crash before the first rename leaves the current log, and a future log that the next startup continues with. A crash
+between the two renames leaves two live directories with the same records, durable in both; the next startup keeps one
+(``LogTable``). After the second rename there are the new log and a ``-delete`` directory. Thread rule: every caller
+holds ``lock``. Source: Kafka's ``ReplicaAlterLogDirsThread``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ANY_EPOCH = 2**31 - 1
 
 
 class LogMove:
-    """``current`` is the log as it is served, ``future`` the one that will be."""
+    """``current`` is the log in service, ``future`` its replacement."""
 
     def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
         self.current = current
@@ -47,11 +46,11 @@ class LogMove:
 
     @property
     def lag(self) -> int:
-        """Offsets that the future log is behind."""
+        """The number of offsets that the future log is behind."""
         return max(0, self.current.end_offset - self.future.end_offset)
 
     def begin(self) -> None:
-        """Cut what the current log does not have, as far as leader epochs tell."""
+        """Truncate the future log to the records that the current log has according to its leader epochs."""
         self.current.epochs.take_cut()
         future = self.future
         while future.end_offset > future.log_start_offset and future.epochs.latest is not None:
@@ -66,7 +65,7 @@ class LogMove:
         future.truncate_to(min(future.end_offset, self.current.end_offset))
 
     def copy(self) -> bool:
-        """Copy some batches; whether the future log has what was in the current one when this began."""
+        """Copy some batches. Return True if the future log has everything that was in the current one at the start."""
         self._cut()
         end = self.current.end_offset
         start = self.current.log_start_offset
@@ -80,18 +79,18 @@ class LogMove:
             except OffsetOutOfRangeError:
                 if not self._cut() and self.current.log_start_offset == start:
                     raise
-                return False  # the current log lost records at one of its ends just now
+                return False  # the current log was truncated or its start moved meanwhile
         self.future.update_high_watermark(min(self.current.high_watermark, self.future.end_offset))
         self.future.maybe_increment_log_start_offset(min(start, self.future.high_watermark))
         return is_all or self.future.end_offset >= end
 
     def finish(self) -> None:
-        """Make the future log the equal of the current one, to which nothing is appended meanwhile."""
+        """Complete the future log. The caller prevents appends to the current one meanwhile."""
         while not self.copy():
             pass
         for epoch, start_offset in self.current.epochs.entries:
             latest = self.future.epochs.latest
-            if latest is None or epoch > latest:  # it has no records yet
+            if latest is None or epoch > latest:  # an epoch without records is not copied with the batches
                 self.future.assign_epoch(epoch, start_offset)
         if self.current.topic_id is not None:
             self.future.assign_topic_id(self.current.topic_id)
@@ -100,19 +99,19 @@ class LogMove:
     # --- inside ---
 
     def _cut(self) -> bool:
-        """Cut what was cut from the current log since this was last asked."""
+        """Repeat truncations of the current log since the last call. Return True if the future log changed."""
         cut_at = self.current.epochs.take_cut()
         return cut_at is not None and self.future.truncate_to(cut_at)
 
     def _copy_some(self) -> bool:
-        """Whether there was anything."""
+        """Copy the next batches. Return False if there are none."""
         try:
             return self._append(self._read(min(_CHUNK_BYTES, self.future.config.segment_bytes)))
         except RecordBatchTooLargeError:
-            return self._append(self._read(1))  # one by one: some lie too far apart for one segment
+            return self._append(self._read(1))  # single batches: together their offsets may exceed a segment's range
 
     def _read(self, max_bytes: int) -> bytearray:
-        """The first batch whole."""
+        """Read batches from the future log's end on. The first batch is always complete."""
         limits = ReadLimits(start_offset=self.future.end_offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
         return bytearray(self.current.read(limits).data())
 
@@ -120,7 +119,7 @@ class LogMove:
         try:
             self.future.append_as_follower(batches, _ANY_EPOCH)
         except UnexpectedAppendOffsetError as error:
-            # The log start lies inside a batch, and what is copied is whole batches.
+            # The log start is inside a batch, but only complete batches are copied.
             if self.future.size or error.offset is None:
                 raise
             self.future.truncate_fully_and_start_at(error.offset)

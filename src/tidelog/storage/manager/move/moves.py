@@ -1,10 +1,9 @@
-"""The moves of partitions between log directories that are under way, and who works on them.
+"""The moves of partitions between log directories that are in progress, and their threads.
 
-The scheduler's threads copy; without a scheduler, whoever calls ``run``. What fails is tried again after a second. A
-move is called off by forgetting it: its future log is then the manager's to delete. One thread works on a move at a
-time, and on no other move of the partition that followed it.
-Called by: ``LogManager``. Thread rule: any thread; ``replace`` takes the manager's lock.
-Source: Kafka's ``ReplicaAlterLogDirsManager``.
+The scheduler's threads do the copying. Without a scheduler, the caller of ``run`` does it. A failed attempt is repeated
+after a second. Forgetting a move cancels it, and the manager then deletes its future log. Only one thread works on a
+move at a time, and it never continues with a later move of the same partition. Thread rule: any thread. ``replace``
+takes the manager's lock. Source: Kafka's ``ReplicaAlterLogDirsManager``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 class Moves:
     def __init__(self, scheduler: Scheduler | None, replace: Callable[[TopicPartition, LogMove], bool]) -> None:
-        """``replace`` puts a future log that has caught up in its place, unless the move was called off."""
+        """``replace`` swaps in a future log that has caught up, unless the move was cancelled."""
         self._scheduler = scheduler
         self._replace = replace
         self._moves: dict[TopicPartition, LogMove] = {}
@@ -42,11 +41,11 @@ class Moves:
         self._moves.pop(partition, None)
 
     def stop(self) -> None:
-        """All of them; the next start goes on with them."""
+        """Forget all moves. The next startup continues them."""
         self._moves.clear()
 
     def run(self, partition: TopicPartition) -> bool:
-        """Copy until the future log has taken the current one's place; False where the move was called off."""
+        """Copy until the future log has replaced the current one. Return False if the move was cancelled."""
         move = self._moves.get(partition)
         return move is not None and self._run(partition, move)
 

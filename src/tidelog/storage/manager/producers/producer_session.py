@@ -143,10 +143,7 @@ class ProducerSession:
             ) from transaction.failure
 
     def abort(self, transaction: TransactionPart) -> None:
-        """Write the abort markers.
-
-        An aborted transaction is a no-op, a committed one an InvalidTransactionStateError.
-        """
+        """Write the abort markers, unless it is already aborted. Raise InvalidTransactionStateError if committed."""
         self._guard.check()
         with self._lock:
             if transaction.outcome.startswith("aborted"):

@@ -1,4 +1,4 @@
-"""The holders of producer ids in the log directories that this process writes to: new ids and reused ids.
+"""The holders of producer ids in the log directories that this process writes: new and reused ids.
 
 New ids begin at 2^52. Kafka's controller allocates its ids from 0, so a cluster that later uses the directory never
 allocates an id of tidelog's. (Two holders of an id with the same epoch would look like duplicates of each other.) The
@@ -124,8 +124,7 @@ class ProducerSessions:
                 self._idle.append(session)
 
     def release(self, log: PartitionLog) -> None:
-        """Abort the open transactions in ``log``, which will be closed. A failure is logged, and the id's next holder
-        aborts.
+        """Abort the transactions in ``log`` before it is closed. After a logged failure, the id's next holder aborts.
 
         The call is a no-op after ``close``, and in a forked child.
         """

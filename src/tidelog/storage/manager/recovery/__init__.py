@@ -1,1 +1,1 @@
-"""What a start after a kill would do to a log directory: planned, and carried out without a broker."""
+"""The recovery of a log directory without a broker, as at a startup after an unclean shutdown."""

@@ -1,23 +1,20 @@
-"""A log directory that is being recovered: its lock, and what is done before its partitions and after them.
+"""A log directory during recovery: its lock, and the steps before and after its partitions.
 
-==========  ===========================================================================================================
-step        what
-==========  ===========================================================================================================
-made        a commit of staged files that was decided is carried out, by an owner of its own (``staged``); then the
-            ``.lock`` is taken
-``begin``   the clean-shutdown marker is removed, and unfinished checkpoints: from here on a crash counts as a kill
-            (the partitions are recovered now: ``partition_recovery``)
-``finish``  once all of them are: recovery points (each log's end), log starts (where they lie inside the first
-            segment), high watermarks (clamped to the log; the log's end where the cluster metadata knows of one replica
-            only); the cleaner's checkpoint is untouched. Staged files that no commit names are removed. The marker is
-            written, with broker epoch -1: after a kill no one may claim that nothing was lost. A directory that was
-            stopped in order keeps the epoch it had
-``release`` the lock goes
-==========  ===========================================================================================================
+===========  ==========================================================================================================
+step         change
+===========  ==========================================================================================================
+created      a decided commit of staged files is carried out by its own owner (``staged``); then the ``.lock`` is taken
+``begin``    the clean shutdown marker and unfinished checkpoints are removed: a later crash is an unclean shutdown
+             (the partitions are recovered now: ``partition_recovery``)
+``finish``   after all of them: recovery points (each log's end), log starts (if they are inside the first segment),
+             high watermarks (clamped to the log; the log's end if the cluster metadata names only one replica); the
+             cleaner's checkpoint does not change. Staged files that no commit names are removed. The marker is written
+             with broker epoch -1, because records may have been lost. A clean directory keeps its epoch
+``release``  the lock is released
+===========  ==========================================================================================================
 
-``__cluster_metadata`` is recovered like the others and left out of the checkpoints, as brokers do. A crash leaves a
-killed directory, and the next recovery ends the same. Called by: ``recover``, the job over many directories. Thread
-rule: one caller. Source: Kafka's ``LogManager``.
+``__cluster_metadata`` is recovered like the others, but it is not in the checkpoints, as in a broker. A crash leaves an
+unclean directory, and the next recovery gives the same result. Thread rule: one caller. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -48,12 +45,12 @@ from tidelog.storage.manager.staged.roll_forward import remove_staged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverResult:
-    """Without failures the directory counts as stopped in order; with any, nothing was checkpointed."""
+    """The directory is clean if there is no failure. With any failure, nothing was checkpointed."""
 
     plan: RecoverPlan
     partitions: tuple[RecoveredPartition, ...]
     failures: Failures
-    """Directory names and why they could not be recovered."""
+    """Directory names with the reasons of their failures."""
 
     @property
     def cut_bytes(self) -> int:
@@ -61,10 +58,10 @@ class RecoverResult:
 
 
 class DirectoryRecovery:
-    """A context manager: its end releases the lock."""
+    """A context manager. Its end releases the lock."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
-        """LockedError if somebody holds the directory; errors of ``complete_commits``."""
+        """LockedError means that another process holds the directory. ``complete_commits`` may fail as well."""
         complete_commits(fs, path, clock=SYSTEM_CLOCK)
         self._fs = fs
         self._path = path
@@ -73,7 +70,7 @@ class DirectoryRecovery:
         self._known_epoch: int | None = None
 
     def begin(self, plan: RecoverPlan) -> None:
-        """``plan``: of the directory as it is held here."""
+        """Remove the marker and unfinished checkpoints. ``plan`` was made under this lock."""
         if plan.condition is Condition.CLEAN:
             self._known_epoch = self._marker.read()
         self._marker.remove()
@@ -83,7 +80,7 @@ class DirectoryRecovery:
     def finish(
         self, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...], failures: Failures
     ) -> RecoverResult:
-        """What came of all the partitions; with a failure among them nothing is written."""
+        """Return the result for all partitions. If one failed, nothing is written."""
         if not failures:
             _write_checkpoints(self._fs, self._path, plan, partitions)
             remove_staged(self._fs, self._path)
@@ -116,7 +113,7 @@ def _write_checkpoints(
 def _high_watermarks(
     fs: FileSystem, path: Path, plan: RecoverPlan, logs: dict[TopicPartition, RecoveredPartition]
 ) -> dict[TopicPartition, int] | None:
-    """None where there is nothing to say: no checkpoint was there, or it cannot be read (a broker then says so)."""
+    """Return the entries to write. None leaves an unreadable checkpoint alone, or a missing one without entries."""
     checkpoint = path / HIGH_WATERMARK_CHECKPOINT
     try:
         stored = OffsetCheckpoint.read(fs, checkpoint)

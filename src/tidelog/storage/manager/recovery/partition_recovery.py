@@ -1,8 +1,7 @@
-"""Recover one partition of a log directory: loaded as after a kill, closed as an orderly stop closes it, and synced.
+"""The recovery of one partition: loaded as after an unclean shutdown, closed cleanly and synced.
 
-On return it is whole, and on the disk; the checkpoints know nothing of it yet. A crash leaves it as the kill left it,
-or in part recovered, and the next recovery ends the same. Called by: ``recover``, Spark's tasks. Thread rule: the
-directory's lock is held, and a partition has one caller.
+On return it is complete and on disk, but not yet in the checkpoints. A crash leaves it unrecovered or partly recovered,
+and the next recovery gives the same result. Thread rule: the directory's lock is held, and a partition has one caller.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredPartition:
-    """What was done to one partition; sizes in bytes."""
+    """The result for one partition. Sizes are in bytes."""
 
     name: str
     topic_partition: TopicPartition
@@ -47,7 +46,7 @@ def recover_partition(
     threads: WalkThreads | None = None,
     on_segment: Callable[[RecoveredSegment], None] | None = None,
 ) -> RecoveredPartition:
-    """Of the log directory ``path``; ``threads`` and ``on_segment`` as in ``LoadRequest``. Errors of ``load_log``."""
+    """Recover a partition in the log directory ``path``. The callbacks and errors are those of ``load_log``."""
     request = load_request(fs, path, plan, options)
     log = load_log(replace(request, on_segment=on_segment, threads=threads))
     _sync(fs, path / plan.name, log)
@@ -68,7 +67,7 @@ def recover_partition(
 
 
 def _sync(fs: FileSystem, directory: Path, log: LoadedLog) -> None:
-    """Everything from the recovery point on, and what was rebuilt below it: data, indexes, snapshots, names."""
+    """Sync everything from the recovery point on or rebuilt below it: data, indexes, snapshots, names."""
     unflushed = first_unflushed_base(log.base_offsets, log.recovery_point)
     rebuilt = {segment.base_offset for segment in log.recovered}
     for base_offset in log.base_offsets:

@@ -1,12 +1,11 @@
-"""Recover a log directory: do what a broker does between a start after a kill and an orderly stop.
+"""The recovery of a log directory: a broker's work from an unclean startup to a clean shutdown.
 
-Partitions run in parallel, and so do the segments of one, between ``begin`` and ``finish`` of a ``DirectoryRecovery``:
-its table says what is done. What a cancelled run, or a crash, leaves: partitions that are done are whole and synced,
-the others as the kill left them, or in part recovered. The checkpoints wait for all partitions, so the next run does it
-all again and ends the same.
+Partitions and the segments of each run in parallel, between ``begin`` and ``finish`` of a ``DirectoryRecovery``, whose
+table lists the steps. A cancelled run or a crash leaves finished partitions complete and synced. The others are
+unrecovered or partly recovered. The checkpoints are written after all partitions, so the next run repeats everything
+with the same result.
 
-Called by: the command line, Python users. Thread rule: one run at a time a directory (the lock sees to it).
-Source: Kafka's ``LogManager``.
+Thread rule: one run at a time per directory, enforced by the lock. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ def recover_directory(
 ) -> RecoverResult:
     """Recover the log directory ``path``.
 
-    ``on_progress`` is called from several threads, one at a time. Setting ``cancelled`` ends the run after the segments
-    under way, with CancelledError. LockedError if somebody holds the directory. A partition that cannot be recovered is
-    a failure in the result; the others are recovered all the same.
+    Several threads call ``on_progress``, one at a time. Setting ``cancelled`` ends the run after the current segments,
+    with CancelledError. Raise LockedError if a process holds the directory. A partition that cannot be recovered is a
+    failure in the result, and the others are still recovered.
     """
     with DirectoryRecovery(fs, path) as recovery:
         plan = plan_directory(fs, path, options, held_here=True)
@@ -50,7 +49,7 @@ def recover_directory(
 
 
 def recover(path: Path, *, now_ms: int, beside: tuple[Path, ...] = (), fs: FileSystem = LOCAL) -> RecoverResult:
-    """Recover with the settings that the cluster metadata names and defaults else; raises the first failure."""
+    """Recover with the cluster metadata's settings over the defaults. Raise the first failure."""
     result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms, beside=beside))
     for _, error in result.failures:
         raise error
@@ -58,7 +57,7 @@ def recover(path: Path, *, now_ms: int, beside: tuple[Path, ...] = (), fs: FileS
 
 
 class _Run:
-    """Loads the partitions in parallel."""
+    """The parallel loading of the partitions."""
 
     def __init__(
         self,
@@ -78,7 +77,8 @@ class _Run:
 
     def load_all(self) -> tuple[tuple[RecoveredPartition, ...], Failures]:
         threads = self._options.threads or usable_processors()
-        # A thread a partition keeps its order; the reading, nearly all of the work, is shared out by segments.
+        # One thread per partition keeps the sequence of its segments. The threads of ``walks`` share the reading, which
+        # is nearly all of the work.
         with WalkThreads(threads) as walks:
             return self._work.run(lambda part: self._load_one(part, walks), threads=threads, thread_name="recover")
 

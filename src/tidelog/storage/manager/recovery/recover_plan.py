@@ -1,10 +1,9 @@
-"""What recovering a log directory would do: a description made by reading only, for people and for tests.
+"""The plan of recovering a log directory, made by reading only, for people and for tests.
 
-A plan says per partition which left-overs go, which swaps are completed, which segments are recovered and why, which
-indexes are trimmed, and how much has to be read and written. It is a forecast: where a batch is damaged is only known
-once the bytes are read, and a directory that lives on changes under it; applying decides everything anew.
-
-Called by: ``recover`` (apply) and the command line. Source of what is done: Kafka's ``LogManager`` and ``LogLoader``.
+For each partition, a plan lists the files to remove and the swaps to complete after an interrupted operation. It lists
+the segments to recover with the reason, the indexes to trim, and the bytes to read and write. A plan is a forecast:
+only reading the bytes finds a damaged batch, and a live directory changes. Recovery decides everything again. Source of
+the steps: Kafka's ``LogManager`` and ``LogLoader``.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ _NEVER_EXPIRE_MS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverOptions:
-    """``topic_settings`` (Kafka's keys) win over what the cluster metadata says, which wins over ``config``."""
+    """``topic_settings`` (Kafka's keys) override the cluster metadata, which overrides ``config``."""
 
     now_ms: int
-    """The clock by which idle producers expire."""
+    """The time at which idle producers expire."""
     config: LogConfig = field(default_factory=LogConfig)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     use_cluster_metadata: bool = True
     beside: tuple[Path, ...] = ()
-    """Log directories. The metadata log of one counts for the others of the same broker that have none."""
+    """Log directories. The metadata log of one is used for others of the same broker that have none."""
     threads: int | None = None
-    """None: a few more than there are processors."""
+    """None means one thread per processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPlan:
-    """Sizes in bytes."""
+    """Sizes are in bytes."""
 
     name: str
-    """Of the directory: a ``-future`` one has another than its partition."""
+    """The directory's name. For a ``-future`` log it differs from the partition's."""
     topic_partition: TopicPartition
     config: LogConfig
     recovery_point: int
@@ -64,38 +63,38 @@ class PartitionPlan:
     leftover_bytes: int
     recover: tuple[SegmentToRecover, ...]
     splits: tuple[int, ...]
-    """Base offsets of segments with offsets that no index can hold: they are split first."""
+    """Base offsets of segments with offsets that no index can hold. They are split first."""
     trims: tuple[str, ...]
     """Index files that will shrink to their entries."""
     read_bytes: int
     write_bytes: int
-    """At most: of rebuilt indexes, and of what a split copies."""
+    """The most bytes that rebuilt indexes and split segments write."""
 
     @property
     def is_settled(self) -> bool:
-        """Nothing has to be done to the segments."""
+        """True if there is no file to remove or rename and no segment to recover."""
         return not self.leftovers and not self.recover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverPlan:
-    """A whole log directory; partitions in the order of their names."""
+    """The plan for a complete log directory, with its partitions sorted by name."""
 
     path: Path
     condition: Condition
     holder: int | None
-    """Process id that holds ``.lock``: nothing can be applied while it runs."""
+    """The id of the process that holds ``.lock``. While it runs, the plan cannot be applied."""
     partitions: tuple[PartitionPlan, ...]
     untouched: tuple[str, ...]
-    """Directories that are left as they are: ``-delete`` and ``-stray`` ones, and what is no log."""
+    """Directories that do not change: ``-delete``, ``-stray`` and any that is no log."""
     temporary: tuple[str, ...]
-    """Unfinished checkpoints beside the partitions, to be removed."""
+    """Unfinished checkpoints in the log directory, to be removed."""
     warnings: tuple[str, ...]
     metadata: ClusterMetadata
     commit: StagedCommit | None
-    """What was decided to be put into the logs, and has to be before anything else."""
+    """The decided commit, which must be carried out before anything else."""
     staged: tuple[str, ...]
-    """Staged files that it does not name, to be removed."""
+    """Staged files that the commit does not name, to be removed."""
 
     @property
     def read_bytes(self) -> int:
@@ -107,7 +106,7 @@ class RecoverPlan:
 
     @property
     def free_bytes_needed(self) -> int:
-        """What the file system must have free: rebuilt indexes replace at most what is removed before them."""
+        """The upper bound of the free bytes needed. Removing old indexes first may free some of them."""
         return self.write_bytes
 
     @property
@@ -123,10 +122,10 @@ def plan_directory(
     only: Collection[TopicPartition] | None = None,
     held_here: bool = False,
 ) -> RecoverPlan:
-    """Look at a log directory. DirectoryError where it cannot be listed or is none; nothing is changed or locked.
+    """Plan a log directory without changing or locking it. Raise DirectoryError if it cannot be listed.
 
-    ``only``: a forecast for these partitions alone; such a plan cannot be applied. ``held_here``: the caller holds the
-    directory's lock, so the condition is the one in which the last owner left it.
+    ``only`` limits the forecast to these partitions, and that plan cannot be applied. ``held_here`` means that the
+    caller holds the directory's lock, so the last owner's marker decides its condition.
     """
     fs = ReadOnlyFileSystem(fs)
     state = read_directory_state(fs, path, held_here=held_here)
@@ -171,7 +170,7 @@ def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> ClusterMet
 
 
 def load_request(fs: FileSystem, path: Path, plan: PartitionPlan, options: RecoverOptions) -> LoadRequest:
-    """What the loader is asked for a planned partition."""
+    """Return the loader's request for a planned partition."""
     return LoadRequest(
         fs=fs,
         directory=path / plan.name,
@@ -204,7 +203,7 @@ class _Planner:
         fs, directory = self._fs, self._path / name
         listing = list_partition(fs, directory)
         leftovers = decide_leftovers(listing, replaced_offsets(fs, directory, listing))
-        # Brokers keep no checkpoints of the metadata log: it is recovered whole at every start.
+        # Brokers have no checkpoint entries for the metadata log, so they recover all of it at every startup.
         is_metadata = topic_partition.topic == METADATA_TOPIC
         clean = self._state.condition is Condition.CLEAN and not is_metadata
         draft = PartitionPlan(
@@ -225,7 +224,7 @@ class _Planner:
         return self._with_segments(draft, directory, listing)
 
     def _with_segments(self, draft: PartitionPlan, directory: Path, listing: PartitionListing) -> PartitionPlan:
-        """Fill in what the segments need, as they will be once the left-overs are settled."""
+        """Complete the plan with the needs of its segments, as they will be after removals and renames."""
         sources = _settled_names(listing, draft.leftovers)
         settled = sort_names(sources)
         swapped = frozenset(segment.base_offset for segment in listing.swaps)
@@ -266,7 +265,7 @@ class _Planner:
 
 
 def _settled_names(listing: PartitionListing, leftovers: Leftovers) -> dict[str, str]:
-    """The names once the left-overs are settled, each with the name that the file has now."""
+    """Return the names after removals and renames, each with the file's current name."""
     removed = set(leftovers.removals)
     live = [
         str(SegmentFileName(segment.base_offset, kind)) for segment in listing.segments for kind in segment.kinds

@@ -1,1 +1,1 @@
-"""Staged files and their commits: files written outside the logs enter them all together, exactly once."""
+"""Staged files and their commits: files written outside the logs enter them together, exactly once."""

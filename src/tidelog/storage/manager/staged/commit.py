@@ -1,4 +1,4 @@
-"""The commit of staged files to a log directory, and the completion of another process's decided commit.
+"""The commit of staged files to a log directory, and the completion of a decided commit.
 
 ======================================  ==============================================================================
 commit request                          effect
@@ -45,9 +45,8 @@ def commit_staged(
 ) -> CommitResult:
     """Commit staged files to the logs of the directory ``path``, and create the directory if missing.
 
-    ``config`` is as for ``WrittenDirectory``. Raise LockedError if another process holds the directory,
-    FileMissingError for a missing staged file, and the errors of ``read_staged``; then nothing is decided. After
-    StorageError the call must be repeated.
+    LockedError (another process holds the directory), FileMissingError (a staged file is missing) and errors of
+    ``read_staged`` decide nothing. After StorageError, repeat the call. ``config`` is as for ``WrittenDirectory``.
     """
     directory = WrittenDirectory(fs, path, clock=clock, config=config)
     try:

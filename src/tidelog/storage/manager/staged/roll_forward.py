@@ -3,7 +3,7 @@
 ====  ==================================  =============================================================================
 step  change                              after a crash in it, the next owner finds
 ====  ==================================  =============================================================================
-1     each partition adopts its existing   some partitions with all or some of their files; the files that still exist
+1     each partition adopts its existing  some partitions with all or some of their files; the files that still exist
       files in the intent's sequence      are not in the logs yet (``adoption``)
 2     the checkpoints are written         recovery points that lag behind; recovery keeps all adopted records
 3     the batch is recorded               nothing to adopt; the batch is recorded (again)
@@ -66,10 +66,7 @@ class RollForward:
         return commit
 
     def carry_out(self, commit: StagedCommit) -> dict[TopicPartition, range]:
-        """Carry out the commit.
-
-        Return the new offsets of records that were not in the logs yet. Raise as ``complete`` does.
-        """
+        """Carry out the commit and return the offsets of newly adopted records. Raise as ``complete`` does."""
         root = self._directory.path
         offsets: dict[TopicPartition, range] = {}
         for partition, files in commit.files.items():

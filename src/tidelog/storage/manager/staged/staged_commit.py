@@ -69,7 +69,7 @@ class StagedCommit:
         return self.query if self.batch is None else f"batch {self.batch} of {self.query}"
 
     def supersedes(self, staged: StagedName) -> bool:
-        """Return True if this commit makes the file obsolete: it is of the same query and the same or an earlier batch."""
+        """Return True if this commit makes the file obsolete: same query, same or earlier batch."""
         if staged.query != self.query or (staged.batch is None) != (self.batch is None):
             return False
         return staged.batch is None or self.batch is None or staged.batch <= self.batch
@@ -106,10 +106,7 @@ class StagedCommit:
 
 
 def read_intent(fs: FileSystem, directory: Path) -> StagedCommit | None:
-    """Return the decided but unfinished commit of a log directory, or None.
-
-    Raise CheckpointError if it is malformed.
-    """
+    """Return a directory's decided, unfinished commit or None. Raise CheckpointError if it is malformed."""
     path = directory / INTENT_FILE
     return StagedCommit.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
 

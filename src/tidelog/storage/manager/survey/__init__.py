@@ -1,1 +1,1 @@
-"""The facts for decisions about logs that are only read: topic settings, segment times, high watermarks."""
+"""The facts for decisions about logs that are only read: settings, segment times, high watermarks."""

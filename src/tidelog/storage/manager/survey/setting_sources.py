@@ -74,10 +74,7 @@ class SettingSources:
     topic_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of_topic(self, topic: str) -> SourcedConfig:
-        """Return a topic's settings.
-
-        Raise ConfigError for an invalid value, or an override that is no topic setting.
-        """
+        """Return a topic's settings. Raise ConfigError for an invalid value, or an unknown key in an override."""
         if topic == METADATA_TOPIC:
             config = LogConfig(retention_ms=-1, retention_bytes=-1)
             return SourcedConfig(config=config, origins=dict.fromkeys(TOPIC_KEYS, _METADATA_ORIGIN))

@@ -1,1 +1,1 @@
-"""Assignors of consumer groups on the server's side (KIP-848): from who reads what to who gets what."""
+"""Server-side assignors of consumer groups (KIP-848): from subscriptions to assignments."""

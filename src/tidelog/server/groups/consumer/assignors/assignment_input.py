@@ -1,4 +1,4 @@
-"""What an assignor is given, and the assignors there are. Pure."""
+"""The input of an assignor, and the type of assignors. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.server.groups.consumer.consumer_member import Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedMember:
-    """``topics`` it reads, of those that exist; ``assigned``: what it was to have so far."""
+    """``topics`` are the existing topics of its subscription. ``assigned`` is its previous target."""
 
     instance_id: str | None = None
     topics: frozenset[uuid.UUID]
@@ -20,16 +20,16 @@ class AssignedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentInput:
-    """Members by id; partitions of each topic that any of them reads."""
+    """``members`` by id, and the partition count of each topic that any of them reads."""
 
     members: Mapping[str, AssignedMember]
     partitions: Mapping[uuid.UUID, int]
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members read the same topics."""
+        """True if all members read the same topics."""
         return len({member.topics for member in self.members.values()}) <= 1
 
 
 Assignor = Callable[[AssignmentInput], dict[str, Partitions]]
-"""Every member is in what it returns; every partition of a topic that is read is some subscriber's, of one only."""
+"""A function whose result has every member, and assigns each partition of a subscribed topic to one subscriber."""

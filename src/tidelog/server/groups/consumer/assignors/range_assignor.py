@@ -1,8 +1,9 @@
-"""The range assignor: of each topic every subscriber gets one run of partitions, in the order of the members. Pure.
+"""The range assignor: each subscriber of a topic gets one range of its partitions. Pure.
 
-Static members come first, by instance id, then the others by member id; so who comes back with its instance id gets the
-same again, and topics with as many partitions are assigned alike (a member can join them). Of *p* partitions and *m*
-members each gets ``p // m``, the first ``p % m`` one more. Source: Kafka's ``RangeAssignor`` (group coordinator).
+Static members come first, sorted by instance id, then the others, sorted by member id. A static member that comes back
+gets the same partitions again. Topics with equal partition counts are assigned alike, so a member can join their data.
+Of *p* partitions and *m* members each gets ``p // m``, and the first ``p % m`` get one more. Source: Kafka's
+``RangeAssignor`` (group coordinator).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidelog.server.groups.consumer.consumer_member import Partitions
 
 
 def assign_ranges(given: AssignmentInput) -> dict[str, Partitions]:
-    """Assign as the module says; what was assigned before does not matter."""
+    """Assign by the module's rules. Previous assignments do not matter."""
     assigned: dict[str, dict[uuid.UUID, frozenset[int]]] = {member_id: {} for member_id in given.members}
     ordered = sorted(given.members, key=lambda member_id: _rank(given, member_id))
     for topic_id, partitions in given.partitions.items():

@@ -1,12 +1,12 @@
-"""The uniform assignor: members get as many partitions, and keep what they have as far as that allows. Pure.
+"""The uniform assignor: members get equal shares, and keep their partitions where possible. Pure.
 
-All members read the same topics: each may have ``p // m`` partitions, ``p % m`` of them one more; who has more gives
-the rest, who has less takes it. Two members then differ by one at most, and no partition moves that does not have to.
+If all members read the same topics, each may have ``p // m`` partitions, and ``p % m`` members one more. Members above
+their share give partitions up, and members below it take them. Only necessary moves happen.
 
-They read different topics: everybody keeps what it still reads. What nobody has goes, topic by topic (those with the
-most partitions a subscriber first), to the subscriber with the least. Then partitions move from who has most to who
-has least, topic by topic, while that brings two subscribers closer together.
-Source: Kafka's ``UniformAssignor``; which partition goes where may differ from Kafka's, how many each has does not.
+If they read different topics, all members keep the partitions that they still read. Unassigned partitions go, topic by
+topic (most partitions per subscriber first), to the subscriber with the fewest. Then partitions move, topic by topic,
+from the member with the most to the member with the fewest, while that reduces the difference of two subscribers.
+Source: Kafka's ``UniformAssignor``. Partitions may go to other members than in Kafka, with the same counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Held = dict[str, list[_Partition]]
 
 
 def assign_uniformly(given: AssignmentInput) -> dict[str, Partitions]:
-    """Assign as the module says."""
+    """Assign by the module's rules."""
     held = _kept(given)
     owned = {partition for partitions in held.values() for partition in partitions}
     free = [partition for partition in _all_partitions(given) if partition not in owned]
@@ -36,7 +36,7 @@ def assign_uniformly(given: AssignmentInput) -> dict[str, Partitions]:
 
 
 def _kept(given: AssignmentInput) -> _Held:
-    """What each member has of the topics it reads, a partition with two owners being the first one's."""
+    """Return each member's partitions of topics that it still reads. The first of two owners keeps a partition."""
     taken: set[_Partition] = set()
     held: _Held = {}
     for member_id, member in given.members.items():
@@ -65,7 +65,9 @@ def _share_equally(held: _Held, free: list[_Partition]) -> None:
     quota, extra = divmod(total, len(held))
     rest = deque(free)
     takers = []
-    for member_id in sorted(held, key=lambda member_id: -len(held[member_id])):  # who has most keeps the extra ones
+    for member_id in sorted(
+        held, key=lambda member_id: -len(held[member_id])
+    ):  # the members with the most partitions keep the extra ones
         mine = held[member_id]
         limit = quota + (extra > 0 and len(mine) > quota)
         extra -= limit > quota
@@ -92,7 +94,7 @@ def _give_to_the_least(given: AssignmentInput, held: _Held, free: Iterable[_Part
 
 
 def _even_out(given: AssignmentInput, held: _Held) -> None:
-    """Ends: each move makes the sum of the squares of what the members have smaller."""
+    """Move partitions until no move helps. It terminates: each move reduces the sum of the squared partition counts."""
     subscribers = {topic_id: members for topic_id, members in _subscribers(given).items() if len(members) > 1}
     has_moved = True
     while has_moved:
@@ -115,7 +117,7 @@ def _even_out_topic(topic_id: uuid.UUID, members: list[str], held: _Held) -> boo
 
 
 def _most_with(topic_id: uuid.UUID, members: list[str], held: _Held) -> str | None:
-    """Of the members with a partition of the topic the one that has the most in all."""
+    """Return the member with the most partitions in total, among members with a partition of the topic."""
     having = [member_id for member_id in members if any(one[0] == topic_id for one in held[member_id])]
     return max(having, key=lambda member_id: len(held[member_id]), default=None)
 

@@ -1,1 +1,1 @@
-"""Regular expressions of subscriptions: RE2's syntax, matched in linear time against whole topic names."""
+"""Regular expressions of subscriptions: RE2's syntax, matched with complete names in linear time."""

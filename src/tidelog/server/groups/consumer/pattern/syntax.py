@@ -1,7 +1,7 @@
-r"""RE2's syntax of regular expressions as a tree, for names of topics and transactional ids. Pure.
+r"""RE2's syntax of regular expressions as a tree, for topic names and transactional ids. Pure.
 
-A class of characters is a set of ASCII's, or what its complement leaves of them and of ``OTHER``, which stands for all
-characters beyond: ``.`` is all of them, ``\d`` is ten, ``é`` is none.
+A character class is a set of ASCII characters, perhaps with ``OTHER``, which stands for all characters beyond ASCII.
+``.`` is the set of all characters, ``\d`` has ten characters, ``é`` is the empty set.
 
 ======================================================================  ============================================
 syntax                                                                  node
@@ -13,7 +13,7 @@ syntax                                                                  node
 ``x* x+ x? x{n} x{n,} x{n,m}``, also lazy and at most 1000 times        repetition
 ======================================================================  ============================================
 
-What RE2 has not — back references, looking around, possessive repetition — is an error, in RE2/J's words.
+Syntax that RE2 lacks — back references, look-around, possessive repetition — is an error, with RE2/J's error text.
 Source: https://github.com/google/re2/wiki/Syntax; Kafka matches with RE2/J.
 """
 
@@ -26,7 +26,7 @@ from typing import Final
 from unicodedata import category
 
 OTHER: Final = "\ufffd"
-"""Stands in a name for each character beyond ASCII."""
+"""A stand-in for each character of a name beyond ASCII."""
 _ASCII: Final = frozenset(map(chr, range(128)))
 ALPHABET: Final = _ASCII | {OTHER}
 _LETTERS: Final = frozenset(string.ascii_letters)
@@ -35,7 +35,7 @@ _GRAPH: Final = frozenset(string.ascii_letters + string.digits + string.punctuat
 _MOST_REPEATS: Final = 1000
 _MOST_CHARACTERS: Final = 20_000
 _DEEPEST: Final = 100
-"""Groups within groups; RE2 has 1000."""
+"""The limit for nested groups. RE2's limit is 1000."""
 
 _CLASSES: Final = {
     "d": frozenset(string.digits),
@@ -71,12 +71,12 @@ _UNICODE: Final = {
     "Common": _ASCII - _LETTERS,
     "Any": ALPHABET,
 }
-"""Categories and scripts, as far as ASCII has characters of them."""
+"""The ASCII characters of each category and script."""
 _ESCAPED: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class Condition(enum.Enum):
-    """What a position has to be for the match to go on."""
+    """A condition on the position in the text."""
 
     START = enum.auto()
     END = enum.auto()
@@ -86,7 +86,7 @@ class Condition(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One character of ``wanted``."""
+    """A node that matches one character out of ``wanted``."""
 
     wanted: frozenset[str]
 
@@ -103,7 +103,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``part`` from ``least`` to ``most`` times; None: any number."""
+    """``part`` repeats ``least`` to ``most`` times. ``most`` is None without a limit."""
 
     part: Node
     least: int
@@ -114,11 +114,11 @@ Node = Characters | Condition | Sequence | Choice | Repeat
 
 
 class PatternError(ValueError):
-    """What is wrong with a regular expression, as RE2/J says it."""
+    """An invalid regular expression, with RE2/J's error text."""
 
 
 def parse(text: str) -> Node:
-    """PatternError for what RE2 does not take, and for what is too large."""
+    """Parse an expression. Raise PatternError if RE2 does not accept it, or if it is too large."""
     if len(text) > _MOST_CHARACTERS:
         raise PatternError("expression too large")
     parser = _Parser(text)
@@ -129,7 +129,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser:
-    """Descends through the text; ``position`` is the next character."""
+    """A recursive descent parser. ``_position`` is the index of the next character."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -142,12 +142,12 @@ class _Parser:
         return self._position == len(self._text)
 
     def choice(self) -> Node:
-        """Alternatives up to the end, or to the parenthesis that closes this one."""
+        """Parse alternatives up to the end of the text or of the current group."""
         before = self._ignores_case
         parts = [self._sequence()]
         while self._take("|"):
             parts.append(self._sequence())
-        self._ignores_case = before  # flags hold to the end of their group
+        self._ignores_case = before  # flags apply until the end of their group
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
     def _sequence(self) -> Node:
@@ -159,7 +159,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _atom(self) -> Node | None:
-        """None for flags, which match nothing by themselves."""
+        """Parse one atom. Return None for flags, which match nothing by themselves."""
         if self._take(r"\Q"):
             return self._quoted()
         character = self._next()
@@ -181,7 +181,7 @@ class _Parser:
         bounds = self._bounds()
         if bounds is None:
             return node
-        self._take("?")  # lazy or greedy: the same texts match
+        self._take("?")  # lazy and greedy repetitions match the same complete texts
         if self._bounds() is not None:
             raise PatternError("invalid nested repetition operator")
         return Repeat(node, *bounds)
@@ -193,7 +193,7 @@ class _Parser:
         return self._braces() if self._peek() == "{" else None
 
     def _braces(self) -> tuple[int, int | None] | None:
-        """A brace that is none of the three forms is a character."""
+        """Parse a repetition in braces. Return None if the brace has another form: then it is a literal character."""
         end = self._text.find("}", self._position)
         least, comma, most = self._text[self._position + 1 : end].partition(",")
         if end < 0 or not _is_number(least) or not (most == "" or _is_number(most)):
@@ -218,7 +218,7 @@ class _Parser:
         return self._within()
 
     def _within(self) -> Node:
-        """What is in a group, up to its end."""
+        """Parse the content of a group and its closing parenthesis."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise PatternError("expression nests too deeply")
@@ -229,7 +229,7 @@ class _Parser:
         return node
 
     def _flags(self) -> Node | None:
-        """``(?flags)`` from here on, ``(?flags:x)`` for x. Only ``i`` means something for a topic name."""
+        """Parse ``(?flags)`` or ``(?flags:x)``. Only ``i`` has an effect on a topic name."""
         before, is_set = self._ignores_case, True
         while True:
             flag = self._next("invalid or unsupported Perl syntax")
@@ -337,7 +337,7 @@ class _Parser:
         return self._escaped_character() if character == "\\" else character
 
     def _quoted(self) -> Node:
-        """``\\E`` may be left out at the end."""
+        """Parse quoted text. The end mark ``\\E`` is optional at the end of the text."""
         end = self._text.find(r"\E", self._position)
         literal = self._text[self._position : end if end >= 0 else len(self._text)]
         self._position = end + 2 if end >= 0 else len(self._text)

@@ -1,11 +1,11 @@
-"""A regular expression that matches whole names, in time linear in the name whatever the expression.
+"""A regular expression that matches complete names, in time linear in the length of the name.
 
-The expression becomes a machine whose states are positions in it; all positions a name can have reached are followed at
-once (Thompson's construction), and each set of them, once seen, is kept with where each character leads. So nobody can
-keep the broker busy with an expression that backtracks: what is bounded is the size of the expression, that of the
-machine (RE2/J's bound is its repeat count), the work, and the kept sets, which are forgotten when there are too many.
+The expression becomes a state machine whose states are positions in it. All positions that a name can have reached are
+followed at once (Thompson's construction). Each set of positions is cached with its successor for each character. So no
+client can keep the broker busy with an expression that backtracks. Four things have limits: the size of the expression,
+the size of the machine (RE2/J limits the repeat count), the work, and the cache, which is cleared when full.
 
-Called by: subscriptions of consumer groups, ListTransactions. Thread rule: one thread.
+Thread rule: one thread.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from tidelog.server.groups.consumer.pattern.syntax import (
 
 _MOST_STATES: Final = 20_000
 _MOST_KEPT: Final = 200_000
-"""States, in all sets."""
+"""The maximum number of states in all cached sets."""
 _MOST_WORK: Final = 500_000
-"""Looks at a state, for all names: about a second. An ordinary expression has some thousands."""
+"""The maximum number of state visits for all names, about a second. A normal expression needs some thousands."""
 _WORD_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _END: Final = ""
-"""The character after the last."""
+"""The pseudo-character after the last character, also used before the first."""
 
 
 class _State(NamedTuple):
-    """Goes on to ``next`` on a character of ``wanted``; without a character where ``wanted`` is a condition or None."""
+    """A state leads to ``next`` on a character of ``wanted``. For a condition or None it consumes no character."""
 
     wanted: frozenset[str] | Condition | None
     next: tuple[int, ...]
 
 
 class TopicPattern:
-    """``text`` as it was given."""
+    """``text`` is the original expression."""
 
     def __init__(self, text: str) -> None:
-        """PatternError for what is no regular expression of RE2's, or too large a one."""
+        """The constructor raises PatternError if RE2 does not accept the expression, or if it is too large."""
         self.text = text
-        self._states = [_State(None, ())]  # the last: the whole name was matched
+        self._states = [_State(None, ())]  # the final state: the complete name was matched
         self._start = self._compiled(parse(text), 0)
         self._kept: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
         self._kept_states = 0
         self._work = 0
 
     def matches(self, name: str) -> bool:
-        """Whether the whole of ``name`` matches; no character of an expression beyond ASCII matches anything.
+        """Return True if all of ``name`` matches. Non-ASCII characters of an expression match nothing.
 
-        PatternError where the expression costs too much work, whatever the names.
+        Raise PatternError if the expression has cost too much work over all names.
         """
         if not name.isascii():
             name = "".join(character if character.isascii() else OTHER for character in name)
@@ -82,7 +82,7 @@ class TopicPattern:
     # --- the machine ---
 
     def _step(self, reached: frozenset[int], before: str, character: str) -> frozenset[int]:
-        """From the states ``reached`` between two characters over the second one; at the end: whether it is matched."""
+        """Follow the states ``reached`` over ``character``. At the end, return the final state if it was reached."""
         closed: set[int] = set()
         waiting = list(reached)
         following: set[int] = set()
@@ -111,7 +111,7 @@ class TopicPattern:
         return len(self._states) - 1
 
     def _compiled(self, node: Node, after: int) -> int:
-        """The state from which ``node`` is matched, and then what begins at ``after``."""
+        """Return the state from which ``node`` is matched, followed by the state ``after``."""
         if isinstance(node, Characters):
             return self._add(node.wanted, (after,))
         if isinstance(node, Condition):
