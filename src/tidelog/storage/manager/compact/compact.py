@@ -105,7 +105,7 @@ def compact_into(
         run = _Run(fs, copy.path, plan, options, on_progress, ended, before_each=copy.copy_directory)
         result = run.clean_all()
         if _marker(fs, source) != marker:
-            raise DirectoryError("the directory was opened while it was copied", path=source)
+            raise DirectoryError("another process opened the directory during the copy: run it again", path=source)
         copy.finish()
     return replace(result, path=output)
 
@@ -116,7 +116,7 @@ def require_clean(plan: CompactPlan) -> None:
         raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
     if plan.state.condition is Condition.KILLED:
         raise DirectoryError(
-            "the directory was not stopped in order: recover it first (tidelog recover --apply)", path=plan.path
+            "the directory was not shut down cleanly: recover it first (tidelog recover --apply)", path=plan.path
         )
 
 
