@@ -1,4 +1,4 @@
-"""The tests that ``make check`` leaves out, in addition to the tests of a JVM. Each takes seconds; ``make test`` runs it.
+"""The tests that ``make check`` leaves out, in addition to those of a JVM. Each takes seconds; ``make test`` runs it.
 
 A test that needs Kafka or Spark has its own marker. This list is for tests that are slow without them: they start
 processes, build a wheel, or walk a complete golden directory.

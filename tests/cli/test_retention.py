@@ -120,7 +120,11 @@ def test_several_directories(golden: GoldenFactory) -> None:
 
 def test_an_empty_log(golden: GoldenFactory) -> None:
     (row,) = rows("retention", golden(SCENARIOS), "empty")
-    assert (row["last_offset"], row["goes"], row["why"]) == (None, "never", "active and empty: a log always keeps one segment")
+    assert (row["last_offset"], row["goes"], row["why"]) == (
+        None,
+        "never",
+        "active and empty: a log always keeps one segment",
+    )
 
 
 def test_what_cannot_be_read(golden_copy: GoldenFactory, tmp_path: Path) -> None:

@@ -101,7 +101,9 @@ def _plan(
     target = options.output.resolve()
     for path, partitions in sources:
         if target.is_relative_to(path.resolve()):
-            raise ConfigError(f"the output lies inside the log directory {path}: choose another path", path=options.output)
+            raise ConfigError(
+                f"the output lies inside the log directory {path}: choose another path", path=options.output
+            )
         state = read_directory_state(fs, path)
         for partition in partitions:
             file = options.output if options.one_file else options.output / (partition.directory_name + suffix)

@@ -164,6 +164,8 @@ class FieldReader:
     def _take(self, length: int) -> memoryview:
         start, end = self.position, self.position + length
         if length < 0 or end > self._end:
-            raise MalformedMessageError(f"a field announces {length} bytes, but {self._end - start} are left", position=start)
+            raise MalformedMessageError(
+                f"a field announces {length} bytes, but {self._end - start} are left", position=start
+            )
         self.position = end
         return self._data[start:end]

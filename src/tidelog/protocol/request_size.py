@@ -36,7 +36,9 @@ def require_few_items(count: int) -> None:
 def require_plain_size(size: int) -> None:
     """Raise MalformedMessageError if a request without records has too many bytes."""
     if size > MOST_PLAIN_BYTES:
-        raise MalformedMessageError(f"a request of {size} bytes exceeds the limit of {MOST_PLAIN_BYTES} for requests without records")
+        raise MalformedMessageError(
+            f"a request of {size} bytes exceeds the limit of {MOST_PLAIN_BYTES} for requests without records"
+        )
 
 
 def require_short_string(size: int) -> None:

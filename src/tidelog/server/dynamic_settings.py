@@ -143,7 +143,9 @@ def _secure(listener: Listener, config: BrokerConfig) -> None:
     try:
         listener.security = ListenerSecurity.of(config, endpoint.name, endpoint.protocol)
     except ConfigError as error:
-        _log.error("The new security settings of listener %s are invalid, so the old ones stay: %s", endpoint.name, error)
+        _log.error(
+            "The new security settings of listener %s are invalid, so the old ones stay: %s", endpoint.name, error
+        )
 
 
 def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:

@@ -32,11 +32,15 @@ REQUESTS = MetricFamily("kafka.network", "RequestMetrics").meter(
 MEMORY_USED = MetricFamily("kafka.network", "SocketServer").gauge(
     "MemoryPoolUsed", "bytes", "Memory of requests that are being read or handled."
 )
-CONNECTIONS = _LISTENER.gauge("connection-count", "connections", "Open connections. In Kafka an attribute, by network thread.")
+CONNECTIONS = _LISTENER.gauge(
+    "connection-count", "connections", "Open connections. In Kafka an attribute, by network thread."
+)
 ACCEPTED = _LISTENER.gauge(
     "connection-creation-total", "connections", "Connections accepted since the start. An attribute in Kafka."
 )
-ACCEPT_RATE = _LISTENER.gauge("connection-accept-rate", "connections/s", "Connections accepted per second, over the last 30 to 60 seconds.")
+ACCEPT_RATE = _LISTENER.gauge(
+    "connection-accept-rate", "connections/s", "Connections accepted per second, over the last 30 to 60 seconds."
+)
 ACCEPT_WAITS = _LISTENER.gauge(
     "connection-accept-throttle-time",
     "ms",
@@ -62,7 +66,9 @@ NOT_AUTHENTICATED = _LISTENER.gauge(
     "Failed TLS handshakes and SASL authentications. An attribute in Kafka.",
 )
 REAUTHENTICATED = _LISTENER.gauge(
-    "successful-reauthentication-total", "authentications", "Successful reauthentications of a connection. An attribute in Kafka."
+    "successful-reauthentication-total",
+    "authentications",
+    "Successful reauthentications of a connection. An attribute in Kafka.",
 )
 NOT_REAUTHENTICATED = _LISTENER.gauge(
     "failed-reauthentication-total", "authentications", "Failed reauthentications. An attribute in Kafka."

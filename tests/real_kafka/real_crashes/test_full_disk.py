@@ -40,7 +40,7 @@ REASONS = {
     "growth": "the file would grow past what the file system allows",
 }
 CHECKPOINTS = {"leader-epoch-checkpoint.tmp", "recovery-point-offset-checkpoint.tmp"}
-LATER = ("takes no writes since", "offline", "No log directories available")
+LATER = ("refuses writes because", "offline", "No log directories available")
 """In errors of what is asked of a log, or of its directory, once one write has failed; the log file has the reason."""
 SERVED = 6
 """As many of the directories are put before Kafka at once."""

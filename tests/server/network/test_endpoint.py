@@ -72,7 +72,7 @@ def test_a_controllers_listener_is_left_alone() -> None:
     [
         (
             {"listeners": "OWN://:9093", "listener_security_protocol_map": "OWN:TLS"},
-            "OWN is TLS; use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            "OWN has unknown protocol TLS; use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         ({"inter_broker_listener_name": "OWN"}, "inter.broker.listener.name: OWN is not one of the listeners"),
         ({"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol: SSL is not one of the listeners"),
@@ -80,7 +80,7 @@ def test_a_controllers_listener_is_left_alone() -> None:
             {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
             "must not both be set",
         ),
-        ({"listeners": "OWN://:9093"}, "listener.security.protocol.map says nothing of OWN"),
+        ({"listeners": "OWN://:9093"}, "listeners: OWN is not in listener.security.protocol.map"),
         ({"listeners": "localhost:9092"}, "'localhost:9092' is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:65536"}, "'PLAINTEXT://:65536' is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "several listeners named PLAINTEXT"),

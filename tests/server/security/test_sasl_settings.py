@@ -65,7 +65,7 @@ def test_a_listener_and_a_mechanism_of_it_go_before_what_is_said_of_all() -> Non
         ),
         (
             MANY | {"listener.name.own.scram-sha-512.sasl.jaas.config": PLAIN_USERS},
-            "PlainLoginModule is not supported; for SCRAM-SHA-512 org",
+            "PlainLoginModule is not supported; for SCRAM-SHA-512 use org",
         ),
     ],
 )

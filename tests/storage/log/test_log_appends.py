@@ -324,7 +324,7 @@ class TestVerification:
 
 class TestFailures:
     def test_an_aborted_transaction_that_cannot_be_indexed(self, home: LogHome) -> None:
-        """The marker is in the log, but the transaction still holds the last stable offset until recovery indexes it."""
+        """The marker is in the log, but the transaction holds the last stable offset until recovery indexes it."""
         log = home.open()
         home.produce(log, [b"x"] * 10, producer_id=1, sequence=0, attributes=TRANSACTIONAL)
         index = home.directory / f"{0:020d}.txnindex"
@@ -334,7 +334,7 @@ class TestFailures:
                 end_transaction(log, commit=False, producer_id=1, producer_epoch=0, coordinator_epoch=1)
             assert log.end_offset == 11
             assert log.offsets().last_stable.message_offset == 0
-        with pytest.raises(StorageError, match="takes no writes"):
+        with pytest.raises(StorageError, match="refuses writes because an earlier one failed"):
             log.update_high_watermark(11)
         assert log.offsets().last_stable.message_offset == 0
         log.close()

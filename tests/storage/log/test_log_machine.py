@@ -382,7 +382,7 @@ class LogMachine(RuleBasedStateMachine):
         self.after_reload()
 
     def after_reload(self) -> None:
-        """Check the producers that the log knows, then copy them into the model: a snapshot has each last batch only."""
+        """Check the producers that the log knows, then copy them to the model: a snapshot has each last batch only."""
         model, state = self.model, self.log.producers
         model.reloaded = True
         note(f"producers {state}")

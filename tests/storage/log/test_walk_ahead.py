@@ -97,7 +97,7 @@ def test_as_many_threads_as_one_likes_leave_the_same_directory(golden_copy: Gold
 def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -> None:
     """Random logs, some with a wrong byte, recover to the same files and messages with any number of threads.
 
-        The result also agrees with a replay of all batches, not only of the batches that a walk selects.
+    The result also agrees with a replay of all batches, not only of the batches that a walk selects.
     """
     chance = random.Random(seed)
     together = random_batches(chance, 300)

@@ -27,7 +27,9 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
     tail = view.state.invalid_tail
     if tail is not None and view.condition is Condition.KILLED:
-        deeds.append(f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})")
+        deeds.append(
+            f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})"
+        )
         if tail.later_segments:
             deeds.append(f"deletes the {_count(tail.later_segments, 'segment')} after it")
     return "; ".join(deeds) or "loads it as it is"

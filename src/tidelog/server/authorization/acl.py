@@ -67,7 +67,7 @@ class Acl(NamedTuple):
         if dict(fields) | acl.fields() != fields:
             raise UnsupportedFormatError(f"an ACL has values that this release does not know: {dict(fields)}")
         if acl.pattern.type not in (PatternType.LITERAL, PatternType.PREFIXED):
-            raise CorruptRecordError(f"an ACL has the pattern type {acl.pattern.type.name}, which only filters may have")
+            raise CorruptRecordError(f"an access control entry has the pattern type {acl.pattern.type.name}")
         return acl
 
     def fields(self) -> dict[str, Any]:

@@ -77,10 +77,7 @@ class AuthorizerSettings:
         if not name:
             return None
         if name != STANDARD_AUTHORIZER:
-            raise ConfigError(
-                f"authorizer.class.name: {name} is not supported; use "
-                f"{STANDARD_AUTHORIZER}"
-            )
+            raise ConfigError(f"authorizer.class.name: {name} is not supported; use {STANDARD_AUTHORIZER}")
         users = [user.strip() for user in str(config["super.users"] or "").split(";") if user.strip()]
         if nameless := [user for user in users if ":" not in user]:
             raise ConfigError(
@@ -174,7 +171,10 @@ class Authorizer:
             _log.warning(
                 "A request of %s at %s is refused: in ACLs this name means all users", client.principal, client.host
             )
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "A client must not be named User:*, because in ACLs this name means all users.")
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "A client must not be named User:*, because in ACLs this name means all users.",
+            )
         verdict = self._known.get((client, operation, resource))
         if verdict is not None:
             return verdict

@@ -13,7 +13,9 @@ from tidelog.server.fetching.session_cache import SessionCache
 _CACHE = MetricFamily("kafka.server", "FetchSessionCache")
 
 SESSIONS = _CACHE.gauge("NumIncrementalFetchSessions", "sessions", "Incremental fetch sessions.")
-PARTITIONS = _CACHE.gauge("NumIncrementalFetchPartitionsCached", "partitions", "Partitions that the incremental fetch sessions follow.")
+PARTITIONS = _CACHE.gauge(
+    "NumIncrementalFetchPartitionsCached", "partitions", "Partitions that the incremental fetch sessions follow."
+)
 
 METRICS = (SESSIONS, PARTITIONS)
 

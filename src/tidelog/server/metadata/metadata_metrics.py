@@ -25,8 +25,12 @@ IMBALANCED = _CONTROLLER.gauge(
     "PreferredReplicaImbalanceCount", "partitions", "Partitions whose leader is not their first (preferred) replica."
 )
 ACTIVE_BROKERS = _CONTROLLER.gauge("ActiveBrokerCount", "brokers", "Registered brokers that are not fenced.")
-FENCED_BROKERS = _CONTROLLER.gauge("FencedBrokerCount", "brokers", "Registered brokers that are fenced: stopped, or not started yet.")
-LAST_APPLIED = _CONTROLLER.gauge("LastAppliedRecordOffset", "offset", "Offset of the last metadata record in the published image.")
+FENCED_BROKERS = _CONTROLLER.gauge(
+    "FencedBrokerCount", "brokers", "Registered brokers that are fenced: stopped, or not started yet."
+)
+LAST_APPLIED = _CONTROLLER.gauge(
+    "LastAppliedRecordOffset", "offset", "Offset of the last metadata record in the published image."
+)
 
 METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_BROKERS, FENCED_BROKERS, LAST_APPLIED)
 

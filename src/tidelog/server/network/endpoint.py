@@ -98,7 +98,9 @@ def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: l
         if protocol is None:
             mistakes.append(f"listeners: {one.name} is not in listener.security.protocol.map")
         elif protocol not in known:
-            mistakes.append(f"listener.security.protocol.map: {one.name} has unknown protocol {protocol}; use {', '.join(known)}")
+            mistakes.append(
+                f"listener.security.protocol.map: {one.name} has unknown protocol {protocol}; use {', '.join(known)}"
+            )
     return [replace(one, protocol=known.get(protocols.get(one.name, ""), one.protocol)) for one in listeners]
 
 

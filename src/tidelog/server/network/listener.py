@@ -222,7 +222,9 @@ class Listener:
             return
         if not self._counts.add(name, host):
             self.rejected += 1
-            _log.info("Connection of %s refused: the address already has %d connections", host, self._counts.limit_of(host))
+            _log.info(
+                "Connection of %s refused: the address already has %d connections", host, self._counts.limit_of(host)
+            )
             sock.close()
             return
         self.accepts.mark()

@@ -39,7 +39,10 @@ _BY_QUOTA: Final = {
     CONSUMER_BYTE_RATE: _described("Fetch", "byte-rate", "bytes/s", "Bytes of records in Fetch responses"),
     REQUEST_PERCENTAGE: _described("Request", "request-time", "percent", "Time of requests on the event loop"),
     CONTROLLER_MUTATION_RATE: _described(
-        "ControllerMutation", "tokens", "partitions", "Partitions that may be created or deleted at once (a negative value is owed)"
+        "ControllerMutation",
+        "tokens",
+        "partitions",
+        "Partitions that may be created or deleted at once (a negative value is owed)",
     ),
 }
 

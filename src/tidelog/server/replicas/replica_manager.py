@@ -128,7 +128,9 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if self._metadata.image.partition(topic_partition) is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {shown(str(topic_partition))} does not exist")
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {shown(str(topic_partition))} does not exist"
+            )
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 
     def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:

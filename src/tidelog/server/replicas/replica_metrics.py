@@ -21,7 +21,9 @@ UNDER_REPLICATED = _MANAGER.gauge(
 UNDER_MIN_ISR = _MANAGER.gauge(
     "UnderMinIsrPartitionCount", "partitions", "Led partitions with fewer in-sync replicas than `min.insync.replicas`."
 )
-AT_MIN_ISR = _MANAGER.gauge("AtMinIsrPartitionCount", "partitions", "Led partitions with exactly `min.insync.replicas` in-sync replicas.")
+AT_MIN_ISR = _MANAGER.gauge(
+    "AtMinIsrPartitionCount", "partitions", "Led partitions with exactly `min.insync.replicas` in-sync replicas."
+)
 
 METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR)
 

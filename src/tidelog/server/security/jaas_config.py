@@ -50,7 +50,9 @@ def parse_jaas_config(text: str) -> LoginModule:
     name = _word(tokens, "the name of a login module")
     flag = _word(tokens, "a control flag")
     if flag.lower() not in _FLAGS:
-        raise ConfigError("the name of the login module must be followed by required, requisite, sufficient or optional")
+        raise ConfigError(
+            "the name of the login module must be followed by required, requisite, sufficient or optional"
+        )
     options: dict[str, str] = {}
     while not _is_end(token := _next(tokens, "a semicolon")):
         if token.is_sign:
@@ -68,7 +70,9 @@ def _tokens(text: str) -> Iterator[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ConfigError(f"it cannot be read from character {position + 1} on: is a quote or a comment not closed?")
+            raise ConfigError(
+                f"it cannot be read from character {position + 1} on: is a quote or a comment not closed?"
+            )
         position = match.end()
         if match["sign"]:
             yield Token(match["sign"], True)

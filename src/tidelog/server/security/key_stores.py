@@ -54,12 +54,15 @@ def key_chain(config: ListenerConfig) -> KeyChain:
         _check_inline(config, kind, "ssl.keystore", bool(location or password), bool(key and chain))
         return _of_pem(config.named("ssl.keystore.key"), f"{key}\n{chain}", config.text("ssl.key.password"))
     if location is None:
-        raise ConfigError(f"{config.named('ssl.keystore.location')}: must be set: listener {config.listener} needs a key")
+        raise ConfigError(f"{config.named('ssl.keystore.location')}: listener {config.listener} needs a key")
     where = f"{config.named('ssl.keystore.location')}: {location}"
     data = _read(where, location)
     if kind == PEM:
         if password:
-            raise ConfigError(f"{config.named('ssl.keystore.password')}: a PEM file has no store password; set ssl.key.password instead")
+            raise ConfigError(
+                f"{config.named('ssl.keystore.password')}: a PEM file has no store password;"
+                " set ssl.key.password instead"
+            )
         return _of_pem(where, data.decode(errors="replace"), config.text("ssl.key.password"))
     if password is None:
         raise ConfigError(f"{config.named('ssl.keystore.password')} has to be set for {location}")
@@ -99,7 +102,9 @@ def _check_inline(config: ListenerConfig, kind: str, group: str, has_file: bool,
     if kind != PEM:
         raise ConfigError(f"{config.named(group + '.type')} must be PEM if the PEM text is in the settings themselves")
     if has_file:
-        raise ConfigError(f"{group}.location and {group}.password must not be set if the PEM text is in the settings themselves")
+        raise ConfigError(
+            f"{group}.location and {group}.password must not be set if the PEM text is in the settings themselves"
+        )
     if not is_whole:
         raise ConfigError("ssl.keystore.key and ssl.keystore.certificate.chain have to be set together")
 

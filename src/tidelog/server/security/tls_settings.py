@@ -167,7 +167,9 @@ def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sas
     if context.verify_mode is ssl.CERT_NONE:
         return
     if trusted is None:
-        raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location with the trusted certificates")
+        raise ConfigError(
+            f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location with the trusted certificates"
+        )
 
 
 @contextmanager

@@ -263,7 +263,11 @@ def _parser() -> argparse.ArgumentParser:
     add_topic_config(parser)
     parser.add_argument("--config-file", type=Path, metavar="FILE", help="a broker's or topics' properties")
     parser.add_argument(
-        "--spread-bytes", type=int, default=SPREAD_BYTES, metavar="N", help="several tasks clean a log larger than N bytes"
+        "--spread-bytes",
+        type=int,
+        default=SPREAD_BYTES,
+        metavar="N",
+        help="several tasks clean a log larger than N bytes",
     )
     return parser
 

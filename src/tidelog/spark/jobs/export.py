@@ -248,12 +248,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", metavar="NAME", help="a table of the session's catalog")
     parser.add_argument("--format", default="parquet", metavar="NAME", help="any format that the session can write")
     parser.add_argument("--mode", default="errorifexists", metavar="WORD", help="errorifexists, append or overwrite")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the source; repeatable")
-    parser.add_argument("--write-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the writer; repeatable")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the source; repeatable"
+    )
+    parser.add_argument(
+        "--write-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the writer; repeatable"
+    )
     for side in SIDES:
         parser.add_argument(f"--{side}", default="binary", choices=[*Encoding], help="how it is encoded")
         parser.add_argument(f"--{side}-schema", metavar="TEXT", help="DDL for json, an Avro schema for avro")
-    parser.add_argument("--keep-undecodable", action="store_true", help="keep undecodable rows: null, with the bytes in a separate column")
+    parser.add_argument(
+        "--keep-undecodable",
+        action="store_true",
+        help="keep undecodable rows: null, with the bytes in a separate column",
+    )
     given = parser.parse_args(arguments)
     options = ExportOptions(
         path=given.output,

@@ -128,8 +128,8 @@ class ProducerAppendInfo:
         the batch's, unknown before the append  any
         ======================================  ==========================================
 
-        While a verification is pending, no sequence above its lowest one is allowed. If it is of version 2 and no batch of
-        the producer is remembered, only 0 is allowed.
+        While a verification is pending, no sequence above its lowest one is allowed. If it is of version 2 and no batch
+        of the producer is remembered, only 0 is allowed.
         """
         known, updated, pending = self._current, self.updated, self._pending
         if pending is not None:

@@ -98,8 +98,8 @@ class ProducerEntry:
     def add_batch(self, batch: ProducerBatch) -> bool:
         """Add a data batch of any epoch; return True if it begins a transaction.
 
-        A batch of another epoch clears the batches of the epoch before. Raise InvalidTransactionStateError if the batch is
-        outside the open transaction.
+        A batch of another epoch clears the batches of the epoch before. Raise InvalidTransactionStateError if the batch
+        is outside the open transaction.
         """
         transactional = bool(batch.attributes & TRANSACTIONAL_FLAG)
         if self.transaction_first_offset is not None and not transactional:

@@ -8,7 +8,8 @@ ways in:
 - ``prepare_update``, ``ProducerAppendInfo``, ``update`` and ``complete`` first check an append, then apply it.
 
 The state is empty when loading begins. A crash loses it; it is rebuilt from the newest usable snapshot and the log
-after it. Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98, KIP-890).
+after it. Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerStateManager`` (KIP-98,
+KIP-890).
 """
 
 from __future__ import annotations

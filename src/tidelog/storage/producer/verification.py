@@ -67,8 +67,8 @@ class PendingVerification:
     def ends_with(self, batch: ProducerBatch) -> bool:
         """Return True if the append of ``batch`` ends the verification.
 
-        A transactional batch or marker does. But a marker of transaction version 2 carries the next transaction's epoch:
-        a verification that already has this epoch belongs to that transaction and stays.
+        A transactional batch or marker does. But a marker of transaction version 2 carries the next transaction's
+        epoch: a verification that already has this epoch belongs to that transaction and stays.
         """
         if not batch.attributes & TRANSACTIONAL_FLAG:
             return False

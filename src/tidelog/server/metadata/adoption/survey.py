@@ -119,9 +119,7 @@ def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
     for path in request.directories:
         for partition in topic_partitions(reading, path):
             if partition in found:
-                raise DirectoryError(
-                    f"{partition} is also in {found[partition]}: move one of the two away", path=path
-                )
+                raise DirectoryError(f"{partition} is also in {found[partition]}: move one of the two away", path=path)
             found[partition] = path
     return Survey(
         node_id=_agreed_node(request.node_id, properties),

@@ -130,7 +130,7 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
         known = f"knows {levels}" if levels is not None else "does not know that feature"
         yield (
             f"{name} is at level {level} (FeatureLevelRecord), and this release {known}, as Kafka {_NEWEST_RELEASE}"
-            " does: use the Kafka release that wrote it, or downgrade the feature with that release (kafka-features"
+            " has it: use the Kafka release that wrote it, or downgrade the feature with that release (kafka-features"
             " downgrade)"
         )
 

@@ -39,7 +39,7 @@ def build_offset_map(
     seen: SeenBatches,
     threads: SideBySide,
 ) -> int:
-    """Clear and fill the request's map; return its end offset, or 0 if nothing is dirty. Add the batches to ``seen``."""
+    """Clear and fill the request's map; return its end offset, or 0 if nothing is dirty. Add batches to ``seen``."""
     start, end = request.first_dirty, request.first_uncleanable
     offset_map = request.offset_map
     offset_map.clear()

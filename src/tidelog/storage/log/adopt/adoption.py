@@ -46,7 +46,10 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
         raise ValueError(f"{staged.path} must be in the parent directory of {state.directory}")
     first = state.offsets.log_end.message_offset
     if first + staged.record_count > MAX_OFFSET:
-        raise OffsetOutOfRangeError(f"{staged.record_count} records do not fit after offset {first}: an offset has at most 63 bits", path=state.directory)
+        raise OffsetOutOfRangeError(
+            f"{staged.record_count} records do not fit after offset {first}: an offset has at most 63 bits",
+            path=state.directory,
+        )
     if not staged.record_count:
         state.fs.remove(staged.path)
         state.fs.sync_dir(root)

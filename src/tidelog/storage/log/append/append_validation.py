@@ -179,7 +179,9 @@ def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, 
         if row.magic >= CURRENT_MAGIC and origin is AppendOrigin.CLIENT and row.base_offset != 0:
             raise InvalidRecordError(f"a producer's batch begins at offset {row.base_offset}, not 0", position=at)
         if row.size > rules.max_batch_bytes:
-            raise RecordTooLargeError(f"a batch has {row.size} bytes, above the limit of {rules.max_batch_bytes}", position=at)
+            raise RecordTooLargeError(
+                f"a batch has {row.size} bytes, above the limit of {rules.max_batch_bytes}", position=at
+            )
         if not row.crc_ok:
             raise CorruptRecordError(f"the CRC of a batch does not match the stored {row.crc:#010x}", position=at)
         if origin is AppendOrigin.RAFT_LEADER and row.last_offset <= last_offset:
@@ -266,7 +268,9 @@ def _built(
 
 def _check_size(batch: bytearray, rules: AppendRules) -> None:
     if len(batch) > rules.max_batch_bytes:
-        raise RecordTooLargeError(f"the rebuilt batch has {len(batch)} bytes, above the limit of {rules.max_batch_bytes}")
+        raise RecordTooLargeError(
+            f"the rebuilt batch has {len(batch)} bytes, above the limit of {rules.max_batch_bytes}"
+        )
 
 
 def _old_format(

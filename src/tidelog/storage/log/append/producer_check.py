@@ -110,6 +110,7 @@ def _require_verified(state: ProducerState, batch: ReplayBatch, guard: Verificat
                 offset=batch.base_offset,
             )
         raise InvalidTransactionStateError(
-            f"producer {batch.producer_id} has no open transaction in this partition, and its coordinator has not confirmed one",
+            f"producer {batch.producer_id} has no open transaction in this partition, and its coordinator has not"
+            " confirmed one",
             offset=batch.base_offset,
         )

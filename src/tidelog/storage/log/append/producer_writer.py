@@ -184,8 +184,8 @@ class ProducerWriter:
             if not is_retry:
                 raise
             raise OutOfOrderSequenceError(
-                f"{error.message}; the log has the records before next_sequence, and it recognizes a repeated batch only"
-                f" if it is unchanged and among the producer's last batches",
+                f"{error.message}; the log has the records before next_sequence, and recognizes a repeated batch only"
+                " if it is unchanged and among the producer's last batches",
                 path=self.log.directory,
                 offset=error.offset,
             ) from error

@@ -116,7 +116,8 @@ def plan_split(reader: SegmentReader, *, next_base_offset: int | None) -> list[S
     if next_base_offset is not None and last_offset >= next_base_offset:
         raise StorageError(
             f"the segment reaches to offset {last_offset}, more than 31 bits above its base offset {base_offset}, and"
-            f" into the next segment, which begins at {next_base_offset}; compaction never leaves this state, so the segment is not split",
+            f" into the next segment, which begins at {next_base_offset}; compaction never leaves this"
+            " state, so the segment is not split",
             path=reader.path,
             offset=last_offset,
         )

@@ -125,7 +125,9 @@ def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
             return _load(fs, parameters, listing)
         except FileMissingError:
             continue  # a file was renamed, deleted or swapped between listing and opening
-    raise StorageError(f"the directory's files changed {_ATTEMPTS} times while it was opened", path=parameters.directory)
+    raise StorageError(
+        f"the directory's files changed {_ATTEMPTS} times while it was opened", path=parameters.directory
+    )
 
 
 def _list_stable(fs: FileSystem, parameters: LoadParameters) -> PartitionListing:

@@ -105,7 +105,7 @@ def compact_into(
         run = _Run(fs, copy.path, plan, options, on_progress, ended, before_each=copy.copy_directory)
         result = run.clean_all()
         if _marker(fs, source) != marker:
-            raise DirectoryError("another process opened the directory during the copy: run it again", path=source)
+            raise DirectoryError("the directory was opened while it was copied", path=source)
         copy.finish()
     return replace(result, path=output)
 

@@ -59,11 +59,17 @@ DESCRIPTIONS = (
         "topic",
     ),
     _TOPICS.meter("InvalidMessageCrcRecordsPerSec", "appends", "Appends refused because a batch is damaged."),
-    _TOPICS.meter("InvalidMagicNumberRecordsPerSec", "records", "Records refused because their format differs from their batch's."),
     _TOPICS.meter(
-        "InvalidOffsetOrSequenceRecordsPerSec", "records", "Records refused because offsets or sequence numbers do not ascend."
+        "InvalidMagicNumberRecordsPerSec", "records", "Records refused because their format differs from their batch's."
     ),
-    _TOPICS.meter("NoKeyCompactedTopicRecordsPerSec", "records", "Records refused because a compacted topic requires a key."),
+    _TOPICS.meter(
+        "InvalidOffsetOrSequenceRecordsPerSec",
+        "records",
+        "Records refused because offsets or sequence numbers do not ascend.",
+    ),
+    _TOPICS.meter(
+        "NoKeyCompactedTopicRecordsPerSec", "records", "Records refused because a compacted topic requires a key."
+    ),
 )
 _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
 

@@ -240,7 +240,8 @@ class ProducerSession:
         first = failures[0][1]
         message = (
             f"the transaction of {self} is {outcome}, but still open in {missing}: no marker could be written"
-            f" ({first.message}). Open the directory again and reuse producer id {self.producer_id}: this aborts the transaction"
+            f" ({first.message}). Open the directory again and reuse producer id {self.producer_id}: this aborts"
+            " the transaction"
         )
         if self._refusal is None:
             self._refusal = InvalidTransactionStateError(message, path=self._directory)
