@@ -163,7 +163,7 @@ class TestMisuse:
             transaction.append(b"in it")
             with pytest.raises(InvalidTransactionStateError, match="append through it"):
                 producer.append(b"outside")
-            with pytest.raises(InvalidTransactionStateError, match="has a transaction open"):
+            with pytest.raises(InvalidTransactionStateError, match="has an open transaction"):
                 producer.transaction().__enter__()
         producer.append(b"outside")
         assert values(log) == [b"in it", b"outside"]

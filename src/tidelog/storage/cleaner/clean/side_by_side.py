@@ -53,7 +53,7 @@ class SideBySide:
             wait(running)
 
     def begin(self, work: Callable[[], _Result], *, alone: bool) -> Future[_Result]:
-        """Start a piece of work next to ``results``. If ``alone``, or with one processor, finish it before returning."""
+        """Start a piece of work next to ``results``. If ``alone``, or with one processor, finish it first."""
         if self._threads > 1 and not alone:
             return self._pool.submit(work)
         done: Future[_Result] = Future()
