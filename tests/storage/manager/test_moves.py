@@ -91,7 +91,7 @@ class TestWhole:
         assert what_it_holds(new) == before
         assert manager.moves == {}
         assert manager.log(T0, is_future=True) is None
-        with pytest.raises(ClosedError, match="another log has taken the place"):
+        with pytest.raises(ClosedError, match="the log was replaced by another one or deleted"):
             fill(old, 1)
         assert fetch(old, 0).data()  # readers go on
         fill(new, 1)
