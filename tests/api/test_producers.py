@@ -115,7 +115,7 @@ class TestRepeating:
             for sequence, count in ((0, 1), (3, 2), (7, 1)):
                 with pytest.raises(OutOfOrderSequenceError, match="6 was expected") as caught:
                     producer.append_batch([b"x"] * count, sequence=sequence)
-                assert "next_sequence says how many" in str(caught.value)
+                assert "the log has the records before next_sequence" in str(caught.value)
                 assert (caught.value.code, caught.value.offset, caught.value.path) == (45, 6, str(path))
             for sequence in (-1, 2**31):
                 with pytest.raises(ValueError, match="a sequence is"):

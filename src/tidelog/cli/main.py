@@ -24,23 +24,23 @@ from tidelog.version import __version__
 
 COMMANDS = {
     "compact": "Compact logs without a broker, or show which of them are due.",
-    "config": "Explain configuration keys: what they are set to, where that comes from, and what they do.",
+    "config": "Explain configuration keys: their values, the origins of the values, and their effects.",
     "count": "Count records, batches and bytes exactly, committed and aborted apart.",
-    "dump": "Print what is in log, index, snapshot and checkpoint files.",
+    "dump": "Print the contents of log, index, snapshot and checkpoint files.",
     "export": "Write records as JSON lines, CSV, Arrow or Parquet.",
-    "format": "Make new log directories a broker's, with the options of kafka-storage format.",
-    "import": "Give the directories of a broker without a metadata log one.",
-    "info": "Show what a data directory holds, partition by partition.",
+    "format": "Format new log directories, with the options of kafka-storage format.",
+    "import": "Create a metadata log for the directories of a broker that has none.",
+    "info": "Show the contents of a data directory, partition by partition.",
     "metadata": "Show the cluster metadata that is in a data directory.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
     "random-uuid": "Print a new random id, for a cluster or a directory.",
     "records": "Print the records of one partition.",
-    "recover": "Do what a broker does after a kill, without a broker.",
+    "recover": "Recover log directories after an unclean shutdown, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
     "serve": "Run a broker that Kafka's clients can use.",
     "spark": "Run a job over many data directories on Spark.",
-    "transactions": "Show open transactions, what they hold back, and which of them hang.",
-    "verify": "Check every file against the log, and say what a broker would do.",
+    "transactions": "Show open transactions, the records behind them, and which of them hang.",
+    "verify": "Check every file against the log, and predict a broker's next start.",
 }
 """The table for ``LazyGroup``. A test checks that each entry occurs in the command's help text."""
 

@@ -11,8 +11,8 @@ JOBS = {
     "compact": "Compact the logs of many directories, or show which are due: tidelog compact as a Spark job.",
     "count": "Count the records of many directories: tidelog count as a Spark job.",
     "export": "Write the records of many directories as Parquet, or another format, with Spark.",
-    "recover": "Do in many directories what brokers do after a kill: tidelog recover as a Spark job.",
-    "restore": "Make logs of a table's records, an export's say: each at its offset, with its time and headers.",
+    "recover": "Recover many directories after an unclean shutdown: tidelog recover as a Spark job.",
+    "restore": "Restore logs from a table's records: each record at its offset, with its timestamp and headers.",
 }
 """The table for ``LazyGroup``. A test checks that each help text begins with its entry."""
 
