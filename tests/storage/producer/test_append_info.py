@@ -254,7 +254,7 @@ def test_older_coordinators_and_producers_are_fenced(log: Log, origin: AppendOri
         return
     with pytest.raises(TransactionCoordinatorFencedError, match=r"coordinator epoch 4 .* one of epoch 5"):
         log.marker(coordinator=4, epoch=2)
-    with pytest.raises(InvalidProducerEpochError, match="epoch 1, but in the log it has epoch 2"):
+    with pytest.raises(InvalidProducerEpochError, match="epoch 1, the log knows it at epoch 2"):
         log.marker(coordinator=5, epoch=1)
     assert [error.code for error in (TransactionCoordinatorFencedError, InvalidProducerEpochError)] == [52, 47]
 
@@ -271,7 +271,7 @@ def test_from_version_2_on_a_markers_epoch_lies_above_that_of_the_data(log: Log,
     else:
         assert log.marker(epoch=3, version=version) == (ID, 0, 1, False)
     log.marker(epoch=4, version=version)  # the marker is repeated
-    with pytest.raises(InvalidProducerEpochError, match="epoch 2, but in the log it has"):
+    with pytest.raises(InvalidProducerEpochError, match="epoch 2, the log knows it"):
         log.marker(epoch=2, version=version)
 
 

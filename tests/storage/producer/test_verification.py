@@ -107,7 +107,7 @@ class TestAsking:
 
     def test_an_older_epoch_is_refused(self, state: ProducerState) -> None:
         append(state, Batch(0, producer_epoch=3))
-        with pytest.raises(InvalidProducerEpochError, match="epoch 2, but in the log it has epoch 3"):
+        with pytest.raises(InvalidProducerEpochError, match="epoch 2, the log knows it at epoch 3"):
             ask(state, 0, epoch=2)
 
     def test_what_a_guard_allows(self, state: ProducerState) -> None:

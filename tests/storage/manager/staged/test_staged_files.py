@@ -109,7 +109,7 @@ def test_an_intent_is_read_as_it_was_written(tmp_path: Path, batch: int | None) 
     [
         ({"version": 1}, "version 1 is unknown"),
         ({"query": "a b"}, "a query is named by"),
-        ({"query": 5}, "no text"),
+        ({"query": 5}, "is not a string"),
         ({"query": "other"}, "not the name of a staged file of this commit"),
         ({"batch": -1}, "batch"),
         ({"batch": "7"}, "is not an integer"),
