@@ -17,8 +17,7 @@ OPENED = 2
 
 _dirty: list[tuple[int, bytes]] = []
 _payloads: list[tuple[int, bytes]] = []
-"""The codec and bytes of each batch: ``_dirty`` are the log's, compressed; ``_payloads`` the remaining, decompressed.
-"""
+"""The codec and bytes of each batch: ``_dirty`` has the log's, compressed, ``_payloads`` the rest, decompressed."""
 
 
 def prepare(source: str, cleaned: str) -> None:

@@ -96,7 +96,7 @@ def with_effect(keys: Mapping[str, Key], effect: Effect) -> list[Key]:
 def sections(
     mark: str, tables: Mapping[str, Mapping[str, Key]], table: Callable[[list[Key]], list[str]]
 ) -> Iterator[str]:
-    """Yield the tables of the keys that tidelog uses. Tables without such keys are omitted."""
+    """Yield the tables of the keys that tidelog uses, and omit tables without any."""
     for title, keys in tables.items():
         used = with_effect(keys, Effect.USED)
         if used:

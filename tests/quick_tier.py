@@ -1,4 +1,4 @@
-"""The tests that ``make check`` leaves out in addition to those of a JVM. ``make test`` runs them.
+"""The tests that ``make check`` leaves out, in addition to those of a JVM. ``make test`` runs them.
 
 A test that needs Kafka or Spark has its own marker. This list is for tests that are slow without them: they start
 processes, build a wheel, or walk a complete golden directory.

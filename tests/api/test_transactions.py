@@ -145,7 +145,7 @@ class TestOneLog:
 class TestMisuse:
     def test_a_swallowed_error_does_not_commit(self, path: Path) -> None:
         with tidelog.open_log(path, config=LogConfig(max_message_bytes=1_000)) as log:
-            swallowed = ends_with(InvalidTransactionStateError, "an append of it failed: a batch")
+            swallowed = ends_with(InvalidTransactionStateError, "because one of its appends failed: a batch")
             with swallowed as caught, log.transaction() as transaction:
                 transaction.append(b"fine")
                 with pytest.raises(RecordTooLargeError):
@@ -163,7 +163,7 @@ class TestMisuse:
             transaction.append(b"in it")
             with pytest.raises(InvalidTransactionStateError, match="append through it"):
                 producer.append(b"outside")
-            with pytest.raises(InvalidTransactionStateError, match="has a transaction open"):
+            with pytest.raises(InvalidTransactionStateError, match="has an open transaction"):
                 producer.transaction().__enter__()
         producer.append(b"outside")
         assert values(log) == [b"in it", b"outside"]
@@ -191,7 +191,10 @@ class TestMisuse:
 
     def test_a_new_holder_of_the_id_ends_it(self, log: tidelog.Log, path: Path) -> None:
         old = log.producer()
-        with ends_with(InvalidProducerEpochError, "taken up again"), old.transaction() as transaction:
+        with (
+            ends_with(InvalidProducerEpochError, "is fenced: a newer producer uses the id"),
+            old.transaction() as transaction,
+        ):
             transaction.append(b"old")
             new = log.producer(old.producer_id)
             with pytest.raises(InvalidProducerEpochError):

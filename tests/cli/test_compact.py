@@ -73,7 +73,7 @@ def test_a_batch_that_stops_the_cleaner_is_named(dirty: Path) -> None:
     data[70] ^= 1
     log.write_bytes(data)
     result = run("compact", dirty, *topic_settings(), code=1)
-    assert "t-0 will fail: the CRC of a batch does not fit" in result.stdout
+    assert "t-0 will fail: the CRC of a batch does not match" in result.stdout
     row = next(row for row in rows("compact", dirty, *topic_settings(), code=1) if row["name"] == "t-0")
     assert (row["stop_file"], row["stop_position"], row["stop_offset"]) == (str(log), 0, int(log.stem))
     assert rows("compact", dirty, *topic_settings(), "--no-check")[0]["stopped_by"] is None

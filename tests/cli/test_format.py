@@ -87,7 +87,10 @@ def test_a_user_from_the_start_logs_in(tmp_path: Path, file: Path) -> None:
     [
         (["--no-initial-controllers"], "use --standalone"),
         (["-s", "-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg"], "exclude each other"),
-        (["-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:MvDxzVmcRsaTz33bUuRU6A"], "its own only controller, 2 are named"),
+        (
+            ["-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:MvDxzVmcRsaTz33bUuRU6A"],
+            "its own only controller, 2 are named",
+        ),
         (["-I", "2@a:1:JEXY6aqzQY-32P5TStzaFg"], "the voter is node 2, the file's node.id is 1"),
         (["-I", "1@a:1"], "is not ID@HOST:PORT:DIRECTORY-ID"),
         (["-I", "1@a:1:x"], "--initial-controllers"),

@@ -38,8 +38,8 @@ def test_count_has_a_total_and_says_where_it_ends(golden: GoldenFactory) -> None
     text = run("count", golden(FLIGHTS), "flights-?").stdout
     assert "total" in text
     assert "20,000" in text
-    assert "read up to the last valid batch (nobody holds it, it was stopped in order)" in text
-    assert "its last owner was killed" in run("count", golden(FLIGHTS, "unclean"), "airports").stdout
+    assert "read up to the last valid batch (no process holds it, its last shutdown was clean)" in text
+    assert "its last shutdown was unclean" in run("count", golden(FLIGHTS, "unclean"), "airports").stdout
     assert "last valid batch" not in run("count", golden(FLIGHTS), "airports", "--quiet").stdout
 
 

@@ -68,7 +68,7 @@ def test_the_table_says_settings_offsets_and_what_goes(golden: GoldenFactory) ->
     )
     assert "log [0, 1,000), high watermark 1,000 (the only replica)" in text
     assert "compacted-0: cleanup.policy compact (topic)" in text
-    assert "cleanup.policy is compact: only what lies below the log start goes" in text
+    assert "cleanup.policy is compact: only segments below the log start are deleted" in text
     assert "the next check deletes 8 of 13 segments" in text
     assert f"Topic settings are those of the cluster metadata in {golden(SCENARIOS)}." in text
     quiet = run("retention", golden(SCENARIOS), "plain-1", "--quiet").stdout
@@ -120,7 +120,11 @@ def test_several_directories(golden: GoldenFactory) -> None:
 
 def test_an_empty_log(golden: GoldenFactory) -> None:
     (row,) = rows("retention", golden(SCENARIOS), "empty")
-    assert (row["last_offset"], row["goes"], row["why"]) == (None, "never", "active and empty: a log keeps one segment")
+    assert (row["last_offset"], row["goes"], row["why"]) == (
+        None,
+        "never",
+        "active and empty: a log always keeps one segment",
+    )
 
 
 def test_what_cannot_be_read(golden_copy: GoldenFactory, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_real_one_in_every_format(golden: GoldenFactory) -> None:
     text = run("transactions", directory, "--now", BEGAN + 7_260_000).stdout
     assert "overdue" in text
     assert "2 hours 1 minute" in text
-    assert "past its timeout: its coordinator aborts it once it runs" in text
+    assert "past its timeout: its coordinator aborts it as soon as that coordinator runs" in text
     assert "Open transactions in 25 partitions: 1; hanging or suspected to: 0." in text
 
 

@@ -121,7 +121,7 @@ def test_a_record_from_the_future_is_named(tmp_path: Path) -> None:
     assert why.startswith(
         "future timestamp: the record at offset 17 is dated 2024-11-13T22:30:00.002Z, 1 year from now"
     )
-    assert behind == "segments go in order, and segment 0 stays until then"
+    assert behind == "segments are deleted oldest first, and segment 0 stays until then"
 
 
 def test_the_record_from_the_future_is_found_without_a_time_index_too(tmp_path: Path) -> None:
@@ -151,7 +151,10 @@ def test_only_the_time_index_is_missing(tmp_path: Path) -> None:
     os.utime(directory / "t-0" / f"{0:020d}.log", ns=(BASE_TIME * 10**6, BASE_TIME * 10**6))
     part = survey(directory, SettingSources(overrides={"retention.ms": "1000"}))["t-0"]
     assert part.times_from[0] is TimeFrom.FILE_WITHOUT_INDEX
-    clause = "its .timeindex is missing, so a broker goes by its file, which was last changed 16 minutes 40 seconds ago"
+    clause = (
+        "its .timeindex is missing, so a broker uses the time of its file,"
+        " which was last changed 16 minutes 40 seconds ago"
+    )
     assert sentences(part)[0] == (
         "next check",
         f"time: {clause}, retention.ms is 1 second",

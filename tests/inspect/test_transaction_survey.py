@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 
 
 CASES = [
-    ([State(7, ONGOING, (0,), started=BASE_TIME)], BASE_TIME + 60_000, Verdict.OPEN, "its coordinator has it"),
+    ([State(7, ONGOING, (0,), started=BASE_TIME)], BASE_TIME + 60_000, Verdict.OPEN, "its coordinator knows it"),
     ([State(7, ONGOING, (0, 1), started=BASE_TIME)], BASE_TIME + 60_001, Verdict.OVERDUE, "past its timeout"),
     ([State(7, PREPARE_COMMIT, (0,), started=BASE_TIME)], LATER, Verdict.OPEN, "about to commit"),
     ([State(7, PREPARE_ABORT, (0,), started=BASE_TIME)], LATER, Verdict.OPEN, "about to abort"),

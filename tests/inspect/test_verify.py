@@ -101,7 +101,8 @@ def test_a_file_cut_in_a_batch(golden_copy: GoldenFactory) -> None:
     assert damage.severity is Severity.WARNING, "its broker was killed"
     left = len(data) - 7 - int(table.position[-1])
     assert (
-        f"cuts {left:,} bytes at position {int(table.position[-1]):,} of {path.name}" in verified.partitions[0].outlook
+        f"truncates {left:,} bytes at position {int(table.position[-1]):,} of {path.name}"
+        in verified.partitions[0].outlook
     )
 
 

@@ -56,7 +56,7 @@ def test_a_clients_name_forges_no_line_of_the_log(home: BrokerHome, caplog: pyte
         DataHome(home, bad).send_produce(records(), FORGED, acks=0)
         assert bad.is_closed_by_broker()
     (line,) = [line for line in caplog.text.splitlines() if "all is lost" in line]
-    assert "is closed: Closing connection due to error during produce request" in line
+    assert " closed: Closing connection due to error during produce request" in line
     assert "\x1b" not in caplog.text
 
 

@@ -53,11 +53,11 @@ def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
     for named in (
         "node.id has to be set",
         "zookeeper.connect",
-        "process.roles: a controller alone",
+        "process.roles: a node without the broker role is not supported",
         "controller.quorum.voters",
         "ssl.keystore.location: listener SSL needs a key",
         "max.connections.per.ip.overrides",
-        "authorizer.class.name: my.Authorizer is not known here",
+        "authorizer.class.name: my.Authorizer is not supported",
         "remote.log.storage.system.enable",
     ):
         assert named in str(raised.value)

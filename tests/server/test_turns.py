@@ -150,7 +150,7 @@ def test_a_large_request_that_is_none_ends_its_connection(home: BrokerHome, capl
     with home.client() as bad:
         bad.socket.sendall(length_prefix([header, body]) + header + body)
         assert bad.is_closed_by_broker()
-    assert "is closed: an array of" in caplog.text
+    assert " closed: an array announces" in caplog.text
     assert "Traceback" not in caplog.text
 
 

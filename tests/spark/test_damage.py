@@ -125,7 +125,7 @@ def test_the_bytes_behind_the_end(root: Path, cut: dict[str, object]) -> None:
     assert good == list(range(300))
     (row,) = told
     assert row["offset"] == 300
-    assert "behind the log's end" in row["corrupt"]
+    assert "after the log end" in row["corrupt"]
     assert f"position {10 * SIZE}, 50 bytes" in row["corrupt"]
     ended = rows(root, onCorrupt="report", endingOffsets='{"t":{"0":250}}', **cut)
     assert split_up(ended)[1] == []

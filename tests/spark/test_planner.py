@@ -160,7 +160,7 @@ def test_bytes_behind_the_end_are_warned_of(root: Path, caplog: pytest.LogCaptur
     log.write_bytes(log.read_bytes() + plain(300)[:50])
     with caplog.at_level(logging.WARNING):
         assert span(root) == (105, 300)
-    assert "t-0 ends at offset 300: the 50 bytes behind it are no valid batch" in caplog.text
+    assert "t-0 ends at offset 300: the 50 bytes after it are no valid batch" in caplog.text
 
 
 def test_the_open_transaction_ends_a_committed_read(golden: GoldenFactory) -> None:

@@ -158,13 +158,13 @@ def test_options_of_a_stream() -> None:
 @pytest.mark.parametrize(
     ("given", "clause"),
     [
-        ({"endingOffsets": "latest"}, "'endingOffsets' has no place in a stream"),
-        ({"endingTimestamp": 5}, "'endingTimestamp' has no place in a stream"),
-        ({"endingOffsetsByTimestamp": '{"t":{"0":5}}'}, "'endingOffsetsByTimestamp' has no place in a stream"),
+        ({"endingOffsets": "latest"}, "'endingOffsets' is not allowed in a stream"),
+        ({"endingTimestamp": 5}, "'endingTimestamp' is not allowed in a stream"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0":5}}'}, "'endingOffsetsByTimestamp' is not allowed in a stream"),
         ({"minOffsetsPerTrigger": 11, "maxOffsetsPerTrigger": 10}, "is higher than"),
         ({"maxOffsetsPerTrigger": 0}, "'maxOffsetsPerTrigger' takes a whole number from 1"),
         ({"maxTriggerDelay": "soon"}, "'maxTriggerDelay' takes a time"),
-        ({"mode": "batches"}, "a stream of records"),
+        ({"mode": "batches"}, "a stream reads only records"),
     ],
 )
 def test_mistakes_in_a_stream(given: dict[str, object], clause: str) -> None:

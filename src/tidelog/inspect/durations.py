@@ -24,7 +24,7 @@ def parse_duration(text: str) -> int:
     including a bare number."""
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ConfigError(f"'{text}' is not a duration: a number with d, h, m, s or ms behind it, as 15m")
+        raise ConfigError(f"'{text}' is not a duration: write a number followed by d, h, m, s or ms, such as 15m")
     return int(found[1]) * _SUFFIXES_MS[found[2]]
 
 

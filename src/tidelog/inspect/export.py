@@ -101,21 +101,23 @@ def _plan(
     target = options.output.resolve()
     for path, partitions in sources:
         if target.is_relative_to(path.resolve()):
-            raise ConfigError(f"the output would lie among the files of {path}", path=options.output)
+            raise ConfigError(
+                f"the output lies inside the log directory {path}: choose another path", path=options.output
+            )
         state = read_directory_state(fs, path)
         for partition in partitions:
             file = options.output if options.one_file else options.output / (partition.directory_name + suffix)
             views = files.setdefault(file, [])
             if views and not options.one_file:
-                twice = f"{partition} lies in {views[0].directory.parent} and in {path}: export them apart"
+                twice = f"{partition} lies in {views[0].directory.parent} and in {path}: export them separately"
                 raise ConfigError(twice, path=file)
             views.append(LogView(fs, path / partition.directory_name, directory_state=state))
     if options.one_file and target.is_dir():
-        raise ConfigError("it is a directory, one file was asked for", path=options.output)
+        raise ConfigError("it is a directory, but one output file was requested", path=options.output)
     there = [file for file in files if file.exists()]
     if there and not options.replace_files:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise ConfigError(f"the file is there already{more}; --force replaces it", path=there[0])
+        raise ConfigError(f"the file already exists{more}; --force replaces it", path=there[0])
     return files
 
 

@@ -7,8 +7,8 @@ from tidelog.storage.log.view.directory_state import Condition, DirectoryState
 from tidelog.storage.log.view.log_view import Until
 
 _CONDITIONS = {
-    Condition.CLEAN: "it was stopped in order",
-    Condition.KILLED: "its last owner was killed",
+    Condition.CLEAN: "its last shutdown was clean",
+    Condition.KILLED: "its last shutdown was unclean",
 }
 
 
@@ -19,7 +19,7 @@ def read_end(
     if state.condition is Condition.HELD:
         why = f"process {state.holder} holds it"
     else:
-        why = f"nobody holds it, {_CONDITIONS[state.condition]}"
+        why = f"no process holds it, {_CONDITIONS[state.condition]}"
     if until is None:
         until = Until.HIGH_WATERMARK if state.condition is Condition.HELD else Until.LOG_END
     end = {

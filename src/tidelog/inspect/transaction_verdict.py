@@ -80,10 +80,10 @@ def _known(transaction: OpenTransaction, known: TransactionalId, now_ms: int) ->
         return Judgement(verdict=Verdict.HANGING, reason=_why_not(transaction, known), known=known)
     started = known.start_timestamp
     if known.state == "Ongoing" and started is not None and now_ms - started > known.timeout_ms:
-        reason = "past its timeout: its coordinator aborts it once it runs"
+        reason = "past its timeout: its coordinator aborts it as soon as that coordinator runs"
         return Judgement(verdict=Verdict.OVERDUE, reason=reason, known=known)
     decided = {"PrepareCommit": "commit", "PrepareAbort": "abort"}.get(known.state)
-    reason = f"its coordinator is about to {decided} it" if decided else "its coordinator has it"
+    reason = f"its coordinator is about to {decided} it" if decided else "its coordinator knows it"
     return Judgement(verdict=Verdict.OPEN, reason=reason, known=known)
 
 

@@ -89,7 +89,9 @@ def _plain_walk(kind: str) -> Walk:
 def _walk_items(reader: FieldReader, item: Walk) -> None:
     count = reader.varint() - 1 if reader.is_flexible else reader.int32()
     if count > reader.left:
-        raise MalformedMessageError(f"an array of {count} items, with {reader.left} bytes", position=reader.position)
+        raise MalformedMessageError(
+            f"an array announces {count} items, but only {reader.left} bytes are left", position=reader.position
+        )
     if count > 0:
         reader.expect_items(count)
     for _ in range(count):

@@ -117,7 +117,7 @@ class FieldReader:
         """Read a string. Raise MalformedMessageError if it is null."""
         value = self.nullable_string()
         if value is None:
-            raise MalformedMessageError("null for a string that has to be there", position=self.position)
+            raise MalformedMessageError("null for a string that cannot be null", position=self.position)
         return value
 
     def nullable_string(self) -> str | None:
@@ -156,7 +156,7 @@ class FieldReader:
             tag, size = self.varint(), self.varint()
             end = self.position + size
             if end > self._end:
-                raise MalformedMessageError("a tagged field ends behind its message", position=self.position)
+                raise MalformedMessageError("a tagged field ends after the end of its message", position=self.position)
             if known is not None and tag in known:
                 known[tag]()
             self.position = end
@@ -164,6 +164,8 @@ class FieldReader:
     def _take(self, length: int) -> memoryview:
         start, end = self.position, self.position + length
         if length < 0 or end > self._end:
-            raise MalformedMessageError(f"a field of {length} bytes where {self._end - start} are left", position=start)
+            raise MalformedMessageError(
+                f"a field announces {length} bytes, but {self._end - start} are left", position=start
+            )
         self.position = end
         return self._data[start:end]

@@ -103,8 +103,8 @@ class FrameReader:
 
     def _begin_frame(self, length: int) -> None:
         if not 0 <= length <= self.max_bytes:
-            hint = "; a TLS client at a port without TLS begins so" if length >> 8 == _TLS_HELLO else ""
-            raise MalformedMessageError(f"a frame of {length} bytes; {self.max_bytes} are the most{hint}")
+            hint = "; a TLS client may have connected to a port without TLS" if length >> 8 == _TLS_HELLO else ""
+            raise MalformedMessageError(f"a frame announces {length} bytes, but the limit is {self.max_bytes}{hint}")
         self._length = length
         self._frame = bytearray(min(length, _FIRST_BYTES))
         self._have = 0

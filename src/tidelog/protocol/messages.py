@@ -74,7 +74,7 @@ def _read(api: ApiKey, direction: Direction, version: int, body: Buffer) -> Stru
         if check is not None:
             check(message)
     except Exception as error:  # kio raises several kinds of errors for invalid bytes
-        raise MalformedMessageError(f"no {direction} of {api.name} version {version}: {error}") from error
+        raise MalformedMessageError(f"not a valid {direction} of {api.name} version {version}: {error}") from error
     return message
 
 

@@ -30,18 +30,20 @@ MOST_STRING_BYTES: Final = 0x7FFF
 
 def require_few_items(count: int) -> None:
     if count > MOST_ITEMS:
-        raise MalformedMessageError(f"a request of more than {MOST_ITEMS} items")
+        raise MalformedMessageError(f"a request has more than {MOST_ITEMS} items, the limit")
 
 
 def require_plain_size(size: int) -> None:
     """Raise MalformedMessageError if a request without records has too many bytes."""
     if size > MOST_PLAIN_BYTES:
-        raise MalformedMessageError(f"a request of {size} bytes; without records {MOST_PLAIN_BYTES} are the most")
+        raise MalformedMessageError(
+            f"a request of {size} bytes exceeds the limit of {MOST_PLAIN_BYTES} for requests without records"
+        )
 
 
 def require_short_string(size: int) -> None:
     if size > MOST_STRING_BYTES:
-        raise MalformedMessageError(f"a string of {size} bytes; {MOST_STRING_BYTES} are the most")
+        raise MalformedMessageError(f"a string of {size} bytes exceeds the limit of {MOST_STRING_BYTES}")
 
 
 def item_count(message: Struct) -> int:

@@ -103,7 +103,7 @@ class DynamicSettings:
         try:
             limits = await self._broker.in_thread(NetworkLimits.of(config).looked_up)
         except ConfigError as error:
-            _log.error("Connections are limited as before: %s", error)
+            _log.error("The new connection limits are invalid, so the old ones stay: %s", error)
         else:
             self._broker.connection_counts.change(limits)
 
@@ -143,7 +143,9 @@ def _secure(listener: Listener, config: BrokerConfig) -> None:
     try:
         listener.security = ListenerSecurity.of(config, endpoint.name, endpoint.protocol)
     except ConfigError as error:
-        _log.error("Listener %s lets in clients as before: %s", endpoint.name, error)
+        _log.error(
+            "The new security settings of listener %s are invalid, so the old ones stay: %s", endpoint.name, error
+        )
 
 
 def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
@@ -163,6 +165,6 @@ def _is_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[st
     try:
         config.with_layers(of_all, own)
     except ConfigError as error:
-        _log.error("Settings of the cluster's metadata are left out: %s", error)
+        _log.error("Invalid settings in the cluster metadata are ignored: %s", error)
         return False
     return True

@@ -25,52 +25,58 @@ BROKER_STATE = MetricFamily("kafka.server", "KafkaServer").gauge(
 REQUESTS = MetricFamily("kafka.network", "RequestMetrics").meter(
     "RequestsPerSec",
     "requests",
-    "Of an API in a version, answered or not. There from the first one on.",
+    "Requests of an API in a version, with or without a response. The meter exists from the first request on.",
     "request",
     "version",
 )
 MEMORY_USED = MetricFamily("kafka.network", "SocketServer").gauge(
-    "MemoryPoolUsed", "bytes", "Of requests that are being read or answered."
+    "MemoryPoolUsed", "bytes", "Memory of requests that are being read or handled."
 )
-CONNECTIONS = _LISTENER.gauge("connection-count", "connections", "Open now. In Kafka an attribute, by network thread.")
+CONNECTIONS = _LISTENER.gauge(
+    "connection-count", "connections", "Open connections. In Kafka an attribute, by network thread."
+)
 ACCEPTED = _LISTENER.gauge(
-    "connection-creation-total", "connections", "Accepted since the start. An attribute in Kafka."
+    "connection-creation-total", "connections", "Connections accepted since the start. An attribute in Kafka."
 )
-ACCEPT_RATE = _LISTENER.gauge("connection-accept-rate", "connections/s", "Over the last half minute to minute.")
+ACCEPT_RATE = _LISTENER.gauge(
+    "connection-accept-rate", "connections/s", "Connections accepted per second, over the last 30 to 60 seconds."
+)
 ACCEPT_WAITS = _LISTENER.gauge(
     "connection-accept-throttle-time",
     "ms",
-    "That those waited which came too fast for `max.connection.creation.rate`, as a mean, over the same time.",
+    "The mean wait of connections that exceeded `max.connection.creation.rate`, over the last 30 to 60 seconds.",
 )
 ADDRESS_WAITS = _LISTENER.gauge(
     "ip-connection-accept-throttle-time",
     "ms",
-    "That those were kept unserved which came too fast for the quota of their address, the same.",
+    "The mean wait of connections that exceeded the quota of their address, over the last 30 to 60 seconds.",
 )
 
 AUTHENTICATED = _LISTENER.gauge(
-    "successful-authentication-total", "clients", "Who have shown by TLS or SASL who they are. An attribute in Kafka."
+    "successful-authentication-total", "clients", "Successful authentications by TLS or SASL. An attribute in Kafka."
 )
 NOT_AGAIN = _LISTENER.gauge(
     "successful-authentication-no-reauth-total",
     "clients",
-    "Of those: who cannot authenticate again (KIP-368). An attribute in Kafka.",
+    "The clients among them that cannot reauthenticate (KIP-368). An attribute in Kafka.",
 )
 NOT_AUTHENTICATED = _LISTENER.gauge(
     "failed-authentication-total",
     "clients",
-    "Who could not: a TLS handshake or a SASL log-in failed. An attribute in Kafka.",
+    "Failed TLS handshakes and SASL authentications. An attribute in Kafka.",
 )
 REAUTHENTICATED = _LISTENER.gauge(
-    "successful-reauthentication-total", "log-ins", "Further ones of a connection. An attribute in Kafka."
+    "successful-reauthentication-total",
+    "authentications",
+    "Successful reauthentications of a connection. An attribute in Kafka.",
 )
 NOT_REAUTHENTICATED = _LISTENER.gauge(
-    "failed-reauthentication-total", "log-ins", "Further ones that failed. An attribute in Kafka."
+    "failed-reauthentication-total", "authentications", "Failed reauthentications. An attribute in Kafka."
 )
 EXPIRED = _LISTENER.gauge(
     "expired-connections-killed-count",
     "connections",
-    "Closed as their log-in had expired. An attribute in Kafka, by network thread.",
+    "Connections closed because their authentication had expired. In Kafka an attribute, by network thread.",
 )
 
 COLLECT_EVERY_MS = 5_000

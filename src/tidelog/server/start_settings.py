@@ -113,16 +113,16 @@ def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
     for name in config.missing:
         yield f"{name} has to be set"
     if "zookeeper.connect" in config.settings:
-        yield "zookeeper.connect: a broker here keeps the cluster's metadata itself, as process.roles says"
+        yield "zookeeper.connect: not supported, because this broker keeps the cluster metadata itself; remove the key"
     roles = config["process.roles"]
     if isinstance(roles, tuple) and "broker" not in roles:
-        yield "process.roles: a controller alone has nobody to control here; broker has to be among them"
+        yield "process.roles: a node without the broker role is not supported; add broker"
     voters = config.texts("controller.quorum.voters")
     if len(voters) > 1:
-        yield f"controller.quorum.voters: this broker is its own only controller, {len(voters)} are named"
+        yield f"controller.quorum.voters: this broker is its only controller, but {len(voters)} voters are listed"
     if config.flag("remote.log.storage.system.enable"):
         yield (
-            "remote.log.storage.system.enable: there is no tiered storage here, so records that are in remote storage"
+            "remote.log.storage.system.enable: tiered storage is not supported, so records in remote storage"
             " would be missing"
         )
 

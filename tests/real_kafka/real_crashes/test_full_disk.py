@@ -40,7 +40,7 @@ REASONS = {
     "growth": "the file would grow past what the file system allows",
 }
 CHECKPOINTS = {"leader-epoch-checkpoint.tmp", "recovery-point-offset-checkpoint.tmp"}
-LATER = ("takes no writes since", "offline", "No log directories available")
+LATER = ("refuses writes because", "offline", "No log directories available")
 """Words in errors of later operations on a log or directory with a failed write. The log file has the reason."""
 SERVED = 6
 """The number of log directories whose partitions one Kafka serves at once."""

@@ -70,9 +70,9 @@ class TestSettings:
         [
             (
                 {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
-                "is not known here, so nobody could say",
+                "AclAuthorizer is not supported; use org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             ),
-            (KEYS | {"super.users": "ann;User:bob"}, "super.users: ann is no principal"),
+            (KEYS | {"super.users": "ann;User:bob"}, "super.users: ann is not a principal"),
         ],
     )
     def test_that_cannot_be(self, keys: dict[str, str], reason: str) -> None:

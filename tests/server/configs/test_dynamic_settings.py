@@ -93,7 +93,7 @@ def test_hosts_are_looked_up_beside_the_loop_and_only_when_their_limits_are_to_c
     alter(client, BROKER, "", key, "somewhere.example:5")
     home.wait_for(lambda: home.broker.connection_counts.limit_of("127.0.0.9") == 5)
     alter(client, BROKER, "", key, "nowhere.example:6")
-    home.wait_for(lambda: "Connections are limited as before" in caplog.text)
+    home.wait_for(lambda: "The new connection limits are invalid, so the old ones stay" in caplog.text)
     assert home.call(lambda: home.broker.connection_counts.limit_of("127.0.0.9")) == 5
     assert {on_loop for _, on_loop in asked} == {False}
 

@@ -53,7 +53,7 @@ def test_what_kafka_3_9_left_is_served_as_its_manifest_says(golden_copy: GoldenC
         assert producer.flush(PATIENCE_S) == 0
     assert all(path.read_bytes().startswith(data) for path, data in before.items())
     assert {row["name"]: row["fields"]["topic_id"] for row in rows("metadata", directory, "-k", "topic")} == ids
-    assert "nothing is to be done" in run("import", directory, code=3).stderr
+    assert "so there is nothing to import" in run("import", directory, code=3).stderr
 
 
 def test_settings_that_are_given_are_the_topics(golden_copy: GoldenCopy) -> None:
@@ -91,7 +91,9 @@ class TestSurvey:
     def test_what_the_python_api_wrote(self, tmp_path: Path) -> None:
         with open_log(tmp_path / "data" / "orders-0") as log:
             log.append(b"v")
-        assert "name it with --node-id" in run("import", tmp_path / "data", code=2).stderr
+        assert (
+            "no meta.properties has a node id: set it with --node-id" in run("import", tmp_path / "data", code=2).stderr
+        )
         run("import", tmp_path / "data", "--node-id", "1", "--apply")
         with running_broker(tmp_path / "data", **KEEPING_SETTINGS) as home:
             assert [record.value for record in home.records("orders")] == [b"v"]
@@ -99,7 +101,7 @@ class TestSurvey:
     @pytest.mark.parametrize(
         ("change", "words", "code"),
         [
-            (lambda home: shutil.rmtree(home / "__consumer_offsets-0"), "no partition 0 here, but 1", 3),
+            (lambda home: shutil.rmtree(home / "__consumer_offsets-0"), "partition 0 here, but 1", 3),
             (
                 lambda home: shutil.copy(
                     home / "v0-none-0" / PARTITION_METADATA_FILE,
@@ -108,7 +110,11 @@ class TestSurvey:
                 "different topic ids",
                 3,
             ),
-            (lambda home: (home / META_PROPERTIES_FILE).write_text("version=0\n"), "name it with --node-id", 2),
+            (
+                lambda home: (home / META_PROPERTIES_FILE).write_text("version=0\n"),
+                "no meta.properties has a node id: set it with --node-id",
+                2,
+            ),
             (lambda home: (home / META_PROPERTIES_FILE).write_text("version=7\n"), "version 7 is unknown", 3),
         ],
     )
@@ -136,31 +142,31 @@ class TestSurvey:
         (home / "00000000000000000000.log").write_text("a thesis")
         metadata = directory / "__cluster_metadata-0"
         metadata.symlink_to(home)
-        assert "it is a link" in run("import", directory, *arguments, code=3).stderr
+        assert "it is a symbolic link" in run("import", directory, *arguments, code=3).stderr
         metadata.unlink()
         metadata.mkdir()
         (metadata / "thesis.txt").write_text("a thesis")
-        assert "'thesis.txt' is no file of a metadata log" in run("import", directory, *arguments, code=3).stderr
+        assert "'thesis.txt' is not a file of a metadata log" in run("import", directory, *arguments, code=3).stderr
         (metadata / "thesis.txt").unlink()
         (metadata / "leader-epoch-checkpoint").symlink_to(home / "00000000000000000000.log")
-        assert "'leader-epoch-checkpoint' is no file of a" in run("import", directory, *arguments, code=3).stderr
+        assert "'leader-epoch-checkpoint' is not a file of a" in run("import", directory, *arguments, code=3).stderr
         assert [path.read_text() for path in home.iterdir()] == ["a thesis"]
 
     def test_one_on_its_way_to_kraft_or_in_use_is_refused(self, golden_copy: GoldenCopy) -> None:
         directory = golden_copy(SCENARIOS, "clean")
         (directory / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=1\n")
-        assert "on its way from ZooKeeper to KRaft" in run("import", directory, "--apply", code=3).stderr
+        assert "a migration from ZooKeeper to KRaft is unfinished" in run("import", directory, "--apply", code=3).stderr
         lock = LOCAL.lock(directory / ".lock")
-        assert "holds the directory" in run("import", directory, "--apply", code=3).stderr
+        assert "has locked the directory" in run("import", directory, "--apply", code=3).stderr
         lock.release()
 
     def test_directories_of_one_broker_belong_together(self, golden_copy: GoldenCopy, tmp_path: Path) -> None:
         directory, other = golden_copy(FORMATS, "clean"), tmp_path / "other"
         shutil.copytree(directory / "v0-none-0", other / "v0-none-0")
-        assert "v0-none-0 lies in" in run("import", directory, other, code=3).stderr
+        assert "v0-none-0 is also in" in run("import", directory, other, code=3).stderr
         shutil.rmtree(directory / "v0-none-0")
         (other / META_PROPERTIES_FILE).write_text("version=0\nbroker.id=8\n")
-        assert "of different brokers: 7 in" in run("import", directory, other, code=2).stderr
+        assert "the directories belong to different brokers: 7 in" in run("import", directory, other, code=2).stderr
         (other / META_PROPERTIES_FILE).unlink()
         run("import", directory, other, "--apply")
         states = {row["name"]: row["fields"] for row in rows("metadata", directory, "-k", "partition")}

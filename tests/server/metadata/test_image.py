@@ -151,7 +151,7 @@ class TestChanges:
 
     def test_of_an_entry_of_another_release_is_refused(self) -> None:
         record = acl_record(ACL_ID, ACL)
-        with pytest.raises(UnsupportedFormatError, match="is not of this release"):
+        with pytest.raises(UnsupportedFormatError, match="an ACL has values that this release does not know"):
             full_image().apply(record._replace(fields={**record.fields, "operation": 99}))
 
     def test_of_what_is_only_kept(self) -> None:

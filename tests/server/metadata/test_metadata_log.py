@@ -197,7 +197,7 @@ class TestLog:
             await metadata.close()
             for one in snapshots(home.fs):
                 home.fs.remove(METADATA / one.file_name)
-            with pytest.raises(CheckpointError, match="there is no snapshot of what was before"):
+            with pytest.raises(CheckpointError, match="but no snapshot has the records before it"):
                 home.made().load()
 
         run(work)

@@ -122,13 +122,13 @@ class TestMetadata:
     def test_a_record_of_a_later_release(self, tmp_path: Path) -> None:
         home = left(tmp_path)
         append(tmp_path, b"\x01\x7a\x00")
-        words = r"\(type 122, version 0\) is not known.*up to 4.4-IV2: serve the directory with the Kafka that wrote it"
+        words = r"\(type 122, version 0\) is not known.*up to 4.4-IV2: use the Kafka release that wrote it"
         assert_refused(home, tmp_path, DirectoryError, words)
 
     def test_a_setting_of_a_resource_that_is_not_known(self, tmp_path: Path) -> None:
         home = left(tmp_path)
         append(tmp_path, encoded("ConfigRecord", {"resourceType": 3, "resourceName": "x", "name": "a", "value": "b"}))
-        assert_refused(home, tmp_path, DirectoryError, "a setting of a resource of type 3 is not known")
+        assert_refused(home, tmp_path, DirectoryError, "resource type 3 of a config is not known")
 
     def test_a_known_record_of_a_later_version(self, tmp_path: Path) -> None:
         home = left(tmp_path)
@@ -154,10 +154,10 @@ class TestRecordsThatCannotBe:
             ("ClearElrRecord", {"topicName": "absent"}, "topic absent, which does not exist"),
             ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.ANY}, "the pattern type ANY"),
             ("AccessControlEntryRecord", {**ACL, "patternType": PatternType.MATCH}, "the pattern type MATCH"),
-            ("ClientQuotaRecord", {**QUOTA, "entity": []}, r"an entity of the types \[\]"),
+            ("ClientQuotaRecord", {**QUOTA, "entity": []}, r"a quota for the entity types \[\]"),
             ("ClientQuotaRecord", {**QUOTA, "entity": [USER, {**USER, "entityName": None}]}, r"\['user', 'user'\]"),
             ("TopicRecord", {"name": "other", "topicId": ZERO_UUID}, "topic other has the id AAAA"),
-            ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 0}, "metadata.version is taken back"),
+            ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 0}, "metadata.version is set to 0"),
             ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": -1}, "next producer id is -1"),
             ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": 2**63 - 1}, "id is 92233720"),
         ],
@@ -172,7 +172,7 @@ class TestRecordsThatCannotBe:
     def test_two_topics_of_one_id(self, tmp_path: Path) -> None:
         home = left(tmp_path)
         append(tmp_path, encoded("TopicRecord", {"name": "other", "topicId": id_of(tmp_path)}))
-        assert_refused(home, tmp_path, CorruptRecordError, "topic other has the id .* which is another's")
+        assert_refused(home, tmp_path, CorruptRecordError, "topic other has the id .* which is zero or in use")
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -201,7 +201,7 @@ class TestRecordsThatCannotBe:
         (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(before)
         metadata = home.made()
         metadata.format()
-        with pytest.raises(DirectoryError, match="names are not legal"):
+        with pytest.raises(DirectoryError, match="names are not valid"):
             metadata.load()
 
     @pytest.mark.parametrize("file", [BOOTSTRAP_FILE, f"__cluster_metadata-0/{BOOTSTRAP_ID.file_name}"])
@@ -218,7 +218,7 @@ class TestRecordsThatCannotBe:
         Path(f"{metadata_log(tmp_path)}.swap").touch()
         metadata = home.made()
         metadata.format()
-        with pytest.raises(DirectoryError, match="names are not legal"):
+        with pytest.raises(DirectoryError, match="names are not valid"):
             metadata.load()
 
     def test_whatever_else_a_record_brings_about_is_the_logs_error(self, tmp_path: Path) -> None:
@@ -228,13 +228,15 @@ class TestRecordsThatCannotBe:
         offset = append(
             tmp_path, encoded("PartitionChangeRecord", {"partitionId": 1, "topicId": topic_id, "replicas": [2]})
         )
-        assert_not_loaded(home, tmp_path, CorruptRecordError, f"a record that cannot be: ValueError.*offset {offset}")
+        assert_not_loaded(
+            home, tmp_path, CorruptRecordError, f"a record that is not valid: ValueError.*offset {offset}"
+        )
 
     @pytest.mark.parametrize(("epoch", "gap"), [(2**31 - 1, 0), (1, 2**63 - 1000)])
     def test_a_log_without_room_for_more(self, tmp_path: Path, epoch: int, gap: int) -> None:
         home = left(tmp_path)
         append(tmp_path, encoded("NoOpRecord", {}), epoch=epoch, gap=gap)
-        assert_refused(home, tmp_path, DirectoryError, f"ends at epoch {epoch} and offset .* there is none, or hardly")
+        assert_refused(home, tmp_path, DirectoryError, f"ends at epoch {epoch} and offset .* leaves hardly any room")
 
     @pytest.mark.parametrize(
         "text",

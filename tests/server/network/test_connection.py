@@ -207,7 +207,7 @@ def test_a_length_that_is_not_allowed_closes_the_connection_with_one_line(
         assert other.exchange(b"goes on") == b"goes on"
     lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) == 1
-    assert f"a frame of {length} bytes" in lines[0].getMessage()
+    assert f"a frame announces {length} bytes, but the limit is 1000000" in lines[0].getMessage()
 
 
 def test_a_service_that_fails_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:

@@ -72,21 +72,21 @@ def test_a_controllers_listener_is_left_alone() -> None:
     [
         (
             {"listeners": "OWN://:9093", "listener_security_protocol_map": "OWN:TLS"},
-            "OWN is TLS; there are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            "OWN has unknown protocol TLS; use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
-        ({"inter_broker_listener_name": "OWN"}, "inter.broker.listener.name: OWN is none of listeners"),
-        ({"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol: SSL is none of listeners"),
+        ({"inter_broker_listener_name": "OWN"}, "inter.broker.listener.name: OWN is not one of the listeners"),
+        ({"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol: SSL is not one of the listeners"),
         (
             {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
-            "are not both to be set",
+            "must not both be set",
         ),
-        ({"listeners": "OWN://:9093"}, "listener.security.protocol.map says nothing of OWN"),
+        ({"listeners": "OWN://:9093"}, "listeners: OWN is not in listener.security.protocol.map"),
         ({"listeners": "localhost:9092"}, "'localhost:9092' is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:65536"}, "'PLAINTEXT://:65536' is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "several listeners named PLAINTEXT"),
         ({"listeners": "CONTROLLER://:1", "controller_listener_names": "CONTROLLER"}, "not the controller's"),
-        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is no address to reach a broker at"),
-        ({"advertised_listeners": "SSL://host:9092"}, "SSL is none of listeners"),
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is not an address that clients can connect to"),
+        ({"advertised_listeners": "SSL://host:9092"}, "SSL is not one of the listeners"),
     ],
 )
 def test_a_mistake_is_named(settings: dict[str, str], mistake: str) -> None:

@@ -68,7 +68,7 @@ def test_exceptions_are_pairs_of_hosts_and_numbers() -> None:
     assert parse_overrides("") == {}
     assert parse_overrides("127.0.0.1:5, [::1]:6") == {"127.0.0.1": 5, "::1": 6}
     for text in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:-1", ":5", "a host:5", "127.0.0.1:1_0"):
-        with pytest.raises(ConfigError, match=r"is no host:count"):
+        with pytest.raises(ConfigError, match=r"is not host:count"):
             parse_overrides(text)
 
 
@@ -166,7 +166,7 @@ def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
     with listening(echo) as home:
         taken = home.listener.port
         home.listener.endpoint = Endpoint(name="PLAINTEXT", host=host, port=taken)
-        with pytest.raises(ConfigError, match=f"cannot listen at PLAINTEXT://{host}:{taken}"):
+        with pytest.raises(ConfigError, match=f"cannot bind PLAINTEXT://{host}:{taken}"):
             home.call(home.listener.open)
 
 
@@ -177,5 +177,5 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     with listening(echo) as home:
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
         home.listener.endpoint = Endpoint(name="PLAINTEXT", host="nowhere", port=0)
-        with pytest.raises(ConfigError, match="cannot listen at PLAINTEXT://nowhere:0: Name or service not known"):
+        with pytest.raises(ConfigError, match="cannot bind PLAINTEXT://nowhere:0: Name or service not known"):
             home.call(home.listener.open)

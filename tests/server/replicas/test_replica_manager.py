@@ -155,7 +155,7 @@ def test_an_epoch_that_cannot_be_noted_is_not_led_in(
     monkeypatch.setattr(home.log(), "begin_epoch", refuse)
     with caplog.at_level(logging.ERROR):
         home.change(T0, leader_epoch=1, partition_epoch=1)
-    assert "t-0 cannot be led: the disk is full" in caplog.text
+    assert "This broker cannot lead t-0: the disk is full" in caplog.text
     assert elected == [0]
 
 

@@ -43,7 +43,7 @@ def test_one_that_cannot_be_used_leaves_things_as_they_are(home: SecureHome, cap
         alter(admin, BROKER, NODE, "listener.name.tls.ssl.keystore.location", "/nowhere")
         with home.wire("TLS") as client:
             assert is_served(client)
-    assert "Listener TLS lets in clients as before: " in caplog.text
+    assert "The new security settings of listener TLS are invalid, so the old ones stay: " in caplog.text
     assert "/nowhere cannot be read" in caplog.text
 
 

@@ -54,15 +54,15 @@ def test_one_that_no_rule_is_about_is_not(
     home: SecureHome, tmp_path: Path, caplog: pytest.LogCaptureFixture, tag: int, name: bytes
 ) -> None:
     line = refusal(home, context_of(tag, name, tmp_path), caplog)
-    assert line.endswith("failed: ssl.principal.mapping.rules says nothing of the name in its certificate")
+    assert line.endswith("failed: no rule of ssl.principal.mapping.rules matches the name in the client's certificate")
 
 
 def test_one_that_cannot_be_read_is_not(
     home: SecureHome, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreadable(_certificate: bytes) -> str:
-        raise ValueError("it is no certificate")
+        raise ValueError("it is not a certificate")
 
     monkeypatch.setattr(tls_settings, "distinguished_name", unreadable)
     line = refusal(home, context_of(UTF8, b"svc-a", tmp_path), caplog)
-    assert line.endswith("failed: the name in its certificate cannot be read: it is no certificate")
+    assert line.endswith("failed: the name in the client's certificate cannot be read: it is not a certificate")

@@ -81,7 +81,7 @@ def test_who_does_not_is_closed_with_its_next_request(home: HeldHome, caplog: py
             assert not is_served(client)
     counts = home.listener("SASL").authentications
     assert (counts.expired, counts.failed, counts.successful_no_reauth) == (2, 0, 1)
-    assert sum("its log-in has expired" in record.getMessage() for record in caplog.records) == 2
+    assert sum("its authentication has expired" in record.getMessage() for record in caplog.records) == 2
 
 
 def test_it_is_never_too_late_to_authenticate_again(home: HeldHome, client: WireClient) -> None:

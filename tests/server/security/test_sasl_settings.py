@@ -48,7 +48,7 @@ def test_a_listener_and_a_mechanism_of_it_go_before_what_is_said_of_all() -> Non
 @pytest.mark.parametrize(
     ("texts", "mistake"),
     [
-        ({}, "GSSAPI is not supported for listener OWN; there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({}, "GSSAPI is not supported for listener OWN; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
         ({"sasl.enabled.mechanisms": ""}, "offers no mechanism"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, f"{PLAIN_KEY} has to be set"),
@@ -57,7 +57,7 @@ def test_a_listener_and_a_mechanism_of_it_go_before_what_is_said_of_all() -> Non
             MANY | {PLAIN_KEY: 'com.example.Module required user_alice="hunter2";'},
             "com.example.Module is not supported",
         ),
-        (MANY | {PLAIN_KEY: PLAIN_USERS[:-1]}, f"{PLAIN_KEY}: it ends where a semicolon is due"),
+        (MANY | {PLAIN_KEY: PLAIN_USERS[:-1]}, f"{PLAIN_KEY}: it ends where a semicolon is expected"),
         (MANY | {"sasl.server.callback.handler.class": "com.example.Handler"}, "sasl.server.callback.handler.class:"),
         (
             MANY | {"listener.name.own.plain.sasl.server.callback.handler.class": "com.example.Handler"},
@@ -65,7 +65,7 @@ def test_a_listener_and_a_mechanism_of_it_go_before_what_is_said_of_all() -> Non
         ),
         (
             MANY | {"listener.name.own.scram-sha-512.sasl.jaas.config": PLAIN_USERS},
-            "PlainLoginModule is not supported; for SCRAM-SHA-512 org",
+            "PlainLoginModule is not supported; for SCRAM-SHA-512 use org",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_what_cannot_be_made_is_tried_again(tmp_path: Path, caplog: pytest.LogCa
             topic(client, "a_b")
             while len(caplog.messages) == logged:
                 topic(client, "other", create=False)
-    assert "a_b, which a client asked for, cannot be made: Topic 'a_b' collides with" in caplog.messages[-1]
+    assert "Cannot create topic a_b for a client: Topic 'a_b' collides with" in caplog.messages[-1]
 
 
 def test_kafkas_own() -> None:

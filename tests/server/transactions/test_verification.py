@@ -100,7 +100,7 @@ def test_a_marker_takes_the_guard_away(world: HeldWorld) -> None:
     producer = world.initialize()
     verified = world.verify(producer, EVENTS, operation=Operation.ADD)
     refusal(world.initialize)
-    with pytest.raises(InvalidProducerEpochError, match="knows it at epoch 1"):
+    with pytest.raises(InvalidProducerEpochError, match="in the log it has epoch 1"):
         world.append(world.replicas.partition(EVENTS), producer, b"late", sequence=0, guard=verified[EVENTS].guard)
     assert world.replicas.partition(EVENTS).offsets.log_end.message_offset == 1, "the marker alone"
 

@@ -67,7 +67,7 @@ def _with_topic(options: Mapping[str, str]) -> dict[str, str]:
 
 SHARED_OUT = gives(startingOffsets="earliest", maxOffsetsPerTrigger="30")
 STREAM_MIXES: Mapping[str, StreamMix] = {
-    "an end": refused(Cause.OPTION, "not valid in streaming", "has no place in a stream", endingOffsets="latest"),
+    "an end": refused(Cause.OPTION, "not valid in streaming", "is not allowed in a stream", endingOffsets="latest"),
 }
 MORE_STREAM_MIXES: Mapping[str, StreamMix] = {
     "from the latest, unless told otherwise": gives(),
@@ -110,10 +110,13 @@ MORE_STREAM_MIXES: Mapping[str, StreamMix] = {
         startingOffsets="earliest",
     ),
     "an end by time": differing(
-        "`endingTimestamp` in a stream", tidelog="has no place in a stream", endingTimestamp="5"
+        "`endingTimestamp` in a stream", tidelog="is not allowed in a stream", endingTimestamp="5"
     ),
     "ends by time": refused(
-        Cause.OPTION, "not valid in streaming", "has no place in a stream", endingOffsetsByTimestamp=js(TOPIC={"0": 5})
+        Cause.OPTION,
+        "not valid in streaming",
+        "is not allowed in a stream",
+        endingOffsetsByTimestamp=js(TOPIC={"0": 5}),
     ),
     "the least above the most": refused(
         Cause.OPTION,

@@ -119,7 +119,7 @@ def test_what_fails_writes_nothing(spark: SparkSession, kafka: Path, tmp_path: P
     content = bytearray(log.read_bytes())
     content[80] ^= 1
     log.write_bytes(content)
-    fails(TidelogError, f"the CRC of a batch does not fit.*{log}", mode="append")
+    fails(TidelogError, f"the CRC of a batch does not match.*{log}", mode="append")
     skipped = ExportOptions(path=str(tmp_path / "out"), mode="append", read={"onCorrupt": "report"})
     (done,) = export(spark, kafka, skipped, topics=["j"]).collect()
     assert done.records == 0

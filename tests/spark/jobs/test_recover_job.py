@@ -117,7 +117,7 @@ def test_as_command_and_program(spark: SparkSession, killed: list[Path], capsys:
     rows = printed("spark", "recover", *killed, "--apply")
     assert {row["error"] for row in rows} == {None}
     assert main([str(path) for path in killed] + ["--apply"]) == 0
-    assert "name no topic" in command("spark", "recover", killed[0], "--apply", "-t", "flights", code=2).stderr
+    assert "do not name a topic" in command("spark", "recover", killed[0], "--apply", "-t", "flights", code=2).stderr
 
 
 def test_what_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:

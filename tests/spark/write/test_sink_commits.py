@@ -100,9 +100,9 @@ class TestDirectoryOfAnother:
         sink = Sink(tmp_path, lockTimeout="20ms")
         reports = sink.stage(records(5))
         with open_directory(tmp_path):
-            with pytest.raises(LockedError, match=r"waited for 20 ms \(option 'lockTimeout'\)"):
+            with pytest.raises(LockedError, match=r"waited 20 ms for it \(option 'lockTimeout'\)"):
                 sink.commits.prepare()
-            with pytest.raises(LockedError, match="waited for 20 ms"):
+            with pytest.raises(LockedError, match="waited 20 ms for it"):
                 sink.commits.commit("q", 0, reports)
         sink.commits.commit("q", 0, reports)
         assert sink.values() == {0: [row["value"] for row in records(5)]}

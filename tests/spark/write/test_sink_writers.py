@@ -58,5 +58,5 @@ def test_what_is_refused_at_once(tmp_path: Path, method: str) -> None:
     assert "'topic' is not a legal name" in said(ConfigError, False, topic="no topic")
     assert not (tmp_path / "logs").exists()
     directory = WrittenDirectory(LOCAL, tmp_path / "logs", clock=SYSTEM_CLOCK)
-    assert "waited for 1 ms" in said(LockedError, False, lockTimeout="1ms")
+    assert "waited 1 ms for it" in said(LockedError, False, lockTimeout="1ms")
     directory.close()

@@ -101,7 +101,7 @@ class TestBatches:
         assert "no column 'value'" in message(lambda: write(spark.range(10), logs, topic="t"))
         with open_directory(logs):
             said = message(lambda: write(rows, logs, topic="t", lockTimeout="10ms"))
-        assert "has locked it (a broker, or tidelog, is running on it); it was waited for 10 ms" in said
+        assert "has locked it (a broker, or tidelog, is running on it); waited 10 ms for it" in said
         assert "a task ran" in message(lambda: write(rows, logs, topic="t"))
 
 

@@ -53,7 +53,7 @@ def test_partition_metadata(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "2 lines were expected, there are 0"),
+        ("", "2 lines were expected, but there are 0"),
         ("version: 0", "2 lines were expected"),
         (f"version: 0\ntopic_id: {ID_TEXT}\nmore", "2 lines were expected"),
         (f"version: 1\ntopic_id: {ID_TEXT}", "line 1: a version other than 0: 'version: 1'"),
@@ -61,7 +61,7 @@ def test_partition_metadata(tmp_path: Path) -> None:
         (f"version\ntopic_id: {ID_TEXT}", "line 1: 'version: ...' was expected"),
         (f"version: 0\nid: {ID_TEXT}", "line 2: 'topic_id: ...' was expected"),
         ("version: 0\ntopic_id: short", "line 2: 'short' is not an id"),
-        ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "line 2: the id of zeros"),
+        ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "line 2: the all-zero id"),
     ],
 )
 def test_refused_partition_metadata(tmp_path: Path, text: str, message: str) -> None:

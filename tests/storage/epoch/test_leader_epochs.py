@@ -182,7 +182,7 @@ def test_what_is_cut_is_cut_in_the_file(tmp_path: Path) -> None:
         (b"0\n1\n-1 0\n", "line 3"),
         (b"0\n1\n0 -1\n", "line 3"),
         (b"0\n1\n2147483648 1\n", "line 3"),
-        (b"0\n3\n0 1\n", "3 entries were announced"),
+        (b"0\n3\n0 1\n", "line 2 says 3 entries, but there are 1"),
     ],
 )
 def test_refused(tmp_path: Path, data: bytes, message: str) -> None:

@@ -44,7 +44,7 @@ def test_the_limit_of_open_files_is_raised_and_named(tmp_path: Path) -> None:
     where = "in limits.conf, or with LimitNOFILE= for a service"
     refused = "StorageError cannot open: this process has too many open files: it may open"
     assert done.stdout.splitlines() == [
-        f"{refused} 64 (ulimit -n), and allow itself 96: raise it with 'ulimit -n 96' before the start",
+        f"{refused} 64 (ulimit -n), and the hard limit is 96: raise it with 'ulimit -n 96' before the start",
         "This process may open 96 files instead of 64 (ulimit -n)",
         "96",
         f"{refused} 96 (ulimit -n, which is its hard limit too): raise that {where}",

@@ -75,7 +75,7 @@ def test_once_in_a_process(tmp_path: Path) -> None:
     for name in (path, tmp_path / "other-name"):
         with pytest.raises(LockedError, match="this process"):
             LOCAL.lock(name)
-        with pytest.raises(LockedError, match="would drop the lock"):
+        with pytest.raises(LockedError, match="opening and closing the file would release it"):
             LOCAL.open(name)
         assert LOCAL.lock_holder(name) == os.getpid()
     assert another_process(path)[0] == str(os.getpid())

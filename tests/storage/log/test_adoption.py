@@ -183,15 +183,15 @@ def test_its_indexes_are_those_that_appending_leaves(
 @pytest.mark.parametrize(
     ("batches", "error", "text"),
     [
-        ([plain(0), plain(0)[:-1]], CorruptRecordError, "does not end with a whole batch"),
-        ([plain(0), b"rubbish"], CorruptRecordError, "does not end with a whole batch"),
+        ([plain(0), plain(0)[:-1]], CorruptRecordError, "the staged file ends within a batch"),
+        ([plain(0), b"rubbish"], CorruptRecordError, "the staged file ends within a batch"),
         ([plain(0), plain(0)[:-1] + b"?"], CorruptRecordError, "damaged"),
         ([batch(0, [b"v"], producer_id=1)], InvalidRecordError, "producer id 1"),
         ([batch(0, [b"v"], attributes=TRANSACTIONAL)], InvalidRecordError, "0x10"),
         ([batch(0, [b"v"], attributes=CONTROL)], InvalidRecordError, "0x20"),
         ([batch(0, [b"v"], attributes=0x40)], InvalidRecordError, "0x40"),
-        ([batch(0, [b"v"], attributes=0x08)], InvalidTimestampError, "has not CreateTime"),
-        ([plain(0, 1, size=5000)], RecordTooLargeError, "allowed is 4096"),
+        ([batch(0, [b"v"], attributes=0x08)], InvalidTimestampError, "timestamp type is not the log's, CreateTime"),
+        ([plain(0, 1, size=5000)], RecordTooLargeError, "above the limit of 4096"),
         ([plain(0, 1, size=4000)] * 3, RecordBatchTooLargeError, "larger than a segment of 10000"),
         ([plain(0, 1)] * 60, RecordBatchTooLargeError, "larger than segment.index.bytes, 240"),
     ],
@@ -221,7 +221,7 @@ def test_other_formats_and_missing_files_are_refused(home: LogHome) -> None:
         log.adopt(home.directory.parent / "none")
     inside = home.directory / "here"
     inside.write_bytes(plain(0))
-    with pytest.raises(ValueError, match="beside"):
+    with pytest.raises(ValueError, match="here must be in the parent directory of"):
         log.adopt(inside)
     assert log.is_sound
 
@@ -261,7 +261,7 @@ def test_more_than_a_segment_can_ever_hold_is_refused(home: LogHome, monkeypatch
 
 def test_append_time_goes_with_a_log_of_append_time(home: LogHome) -> None:
     log = home.open(message_timestamp_type="LogAppendTime")
-    with pytest.raises(InvalidTimestampError, match="has not LogAppendTime"):
+    with pytest.raises(InvalidTimestampError, match="timestamp type is not the log's, LogAppendTime"):
         log.adopt(staged(home))
     assert log.adopt(staged(home, [batch(0, [b"v", b"w"], attributes=0x08)])).offsets == range(2)
 

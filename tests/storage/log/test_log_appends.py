@@ -334,7 +334,7 @@ class TestFailures:
                 end_transaction(log, commit=False, producer_id=1, producer_epoch=0, coordinator_epoch=1)
             assert log.end_offset == 11
             assert log.offsets().last_stable.message_offset == 0
-        with pytest.raises(StorageError, match="takes no writes"):
+        with pytest.raises(StorageError, match="refuses writes because an earlier one failed"):
             log.update_high_watermark(11)
         assert log.offsets().last_stable.message_offset == 0
         log.close()

@@ -199,7 +199,7 @@ class TestFiles:
         assert not log.is_sound
         home.directory.unlink()
         moved.rename(home.directory)
-        with pytest.raises(StorageError, match="takes no writes"):
+        with pytest.raises(StorageError, match="refuses writes because an earlier one failed"):
             home.add(log)
         log.close()
         again = home.open(clean=False)

@@ -195,7 +195,7 @@ class TestRename:
         home.add(log)
         taken = home.directory.with_name("elsewhere-0")
         taken.mkdir()
-        with pytest.raises(DirectoryError, match="exists"):
+        with pytest.raises(DirectoryError, match="a log cannot be renamed to an existing directory"):
             log.rename(taken)
         assert (log.directory, list(taken.iterdir()), log.is_sound) == (home.directory, [], True)
         home.add(log)

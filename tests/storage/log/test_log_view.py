@@ -99,7 +99,7 @@ class TestWhereALogEnds:
             len(content) // 10 * 9,
             len(content) - 5,
         )
-        assert tail.reason == "a batch is cut off"
+        assert tail.reason == "a batch is incomplete"
 
     @pytest.mark.parametrize("at", [20, 40, 100])
     def test_a_bad_crc_past_the_recovery_point_ends_the_log(self, root: Path, at: int) -> None:
@@ -111,7 +111,7 @@ class TestWhereALogEnds:
         assert offsets(view) == list(range(130))
         tail = view.state.invalid_tail
         assert tail is not None
-        assert (tail.position, tail.later_segments, tail.reason) == (3 * batch, 1, "a batch's CRC does not fit")
+        assert (tail.position, tail.later_segments, tail.reason) == (3 * batch, 1, "a batch's CRC does not match")
         assert offsets(view, 0, 300) == list(range(130))
 
     def test_below_the_recovery_point_nothing_is_walked_and_damage_is_an_error(self, root: Path) -> None:

@@ -287,7 +287,7 @@ def test_half_a_batch_at_the_end_goes_along_and_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("batches", "next_base", "message"),
     [
-        ([plain(100), plain(100 + 2**31), plain(120)], None, "which of them is wrong"),
+        ([plain(100), plain(100 + 2**31), plain(120)], None, "which of the two is wrong"),
         ([plain(100), plain(100 + 2**31)], 200, "into the next segment, which begins at 200"),
         ([batch(90, [b"x"]), plain(100 + 2**31)], None, "31 bits"),
     ],

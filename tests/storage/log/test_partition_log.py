@@ -200,7 +200,7 @@ class TestAppend:
             add(log, plain(0, 4))
         monkeypatch.undo()
         assert not log.is_sound
-        with pytest.raises(StorageError, match="takes no writes since one failed: no space"):
+        with pytest.raises(StorageError, match="refuses writes because an earlier one failed: no space"):
             add(log, plain(0, 4))
         assert read_all(log) == [0, 4]
         log.close()
@@ -220,7 +220,7 @@ class TestAppend:
         with pytest.raises(StorageError, match="no space"):
             log.roll()
         monkeypatch.undo()
-        with pytest.raises(StorageError, match="takes no writes since one failed: no space"):
+        with pytest.raises(StorageError, match="refuses writes because an earlier one failed: no space"):
             log.flush()
         assert log.recovery_point == 0
         log.close()

@@ -157,7 +157,7 @@ def test_one_operation_fails(home: DiskHome, caplog: pytest.LogCaptureFixture, o
     require_offline(home, manager, log)
     require_others_go_on(home, manager, other)
     assert len(errors(caplog)) == 1
-    assert errors(caplog)[0].startswith("The log directory /disk1 is offline, since its disk failed: cannot")
+    assert errors(caplog)[0].startswith("The log directory /disk1 is offline because its disk failed: cannot")
     home.clock.sleep_ms(10 * 60_000)
     manager.shutdown()
     assert len(errors(caplog)) == 1

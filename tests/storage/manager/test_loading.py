@@ -242,7 +242,7 @@ class TestLeftovers:
             manager = home.start()
             assert len(values(manager.require(T0))) == 50
             assert len(manager.strays) >= 1
-            assert "which is set aside" in caplog.text
+            assert "; the latter is set aside" in caplog.text
             manager.delete(T0)
             home.clock.sleep_ms(120_000)
             manager.shutdown()

@@ -73,7 +73,7 @@ def test_missing_directories_are_made(home: ManagerHome) -> None:
 
 def test_it_starts_once(home: ManagerHome) -> None:
     manager = home.start()
-    with pytest.raises(RuntimeError, match="started before"):
+    with pytest.raises(RuntimeError, match="already started"):
         manager.startup()
 
 
@@ -505,7 +505,10 @@ def test_settings_that_cannot_be_used_keep_no_other_topic_from_its_own(
     manager.update_default_config(replace(CONFIG, retention_ms=9000))
     manager.update_topic_config("t")
     assert [log.config.retention_ms for log in logs.values()] == [9000, CONFIG.retention_ms, 5000]
-    assert "The logs of topic t keep the settings they had: Invalid value x for configuration" in caplog.text
+    assert (
+        "The new settings of topic t are invalid; its logs keep the previous ones: Invalid value x for configuration"
+        in caplog.text
+    )
 
 
 def test_new_defaults_reach_every_log_and_leave_what_topics_say(home: ManagerHome) -> None:

@@ -91,7 +91,7 @@ class TestWhole:
         assert what_it_holds(new) == before
         assert manager.moves == {}
         assert manager.log(T0, is_future=True) is None
-        with pytest.raises(ClosedError, match="another log has taken the place"):
+        with pytest.raises(ClosedError, match="the log was replaced by another one or deleted"):
             fill(old, 1)
         assert fetch(old, 0).data()  # readers continue
         fill(new, 1)
@@ -366,7 +366,7 @@ class TestTheLogChangesMeanwhile:
         manager.update_topic_config("t")
         home.clock.sleep_ms(0)
         assert manager.require(T0) is old
-        assert "Moving t-0 to another log directory failed, and will be tried again" in caplog.text
+        assert "Moving t-0 to another log directory failed; it will be retried" in caplog.text
         home.topic_settings["t"] = {"segment.bytes": "1024"}
         manager.update_topic_config("t")
         home.clock.sleep_ms(1000)
@@ -485,7 +485,7 @@ class TestRestart:
         again = home.start(paths=home.paths[1:])
         future = again.log(T0, is_future=True)
         assert future is not None
-        assert "waits for a current log that is not here; it is left alone" in caplog.text
+        assert "is a future log without a current log; its move does not continue" in caplog.text
         assert again.moves == {}
 
     def test_a_log_that_is_made_anew_is_not_mixed_with_the_future_of_another(self, home: DiskHome) -> None:

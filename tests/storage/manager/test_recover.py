@@ -168,7 +168,7 @@ def test_an_unreadable_checkpoint_counts_as_zero_and_is_warned_of(killed: Path) 
     plan = plan_directory(LOCAL, killed, OPTIONS)
     assert plan.partitions[0].recovery_point == plan.partitions[0].log_start_offset == 0
     assert len(plan.warnings) == 2
-    assert all("taken as empty" in warning for warning in plan.warnings)
+    assert all("treated as empty" in warning for warning in plan.warnings)
     recover(killed, now_ms=WRITTEN_MS)
     assert (killed / "recovery-point-offset-checkpoint").read_text() == "0\n4\nt 0 200\nt 1 200\nt 2 200\nt 3 200\n"
     assert (killed / "log-start-offset-checkpoint").read_text() == "0\n0\n"

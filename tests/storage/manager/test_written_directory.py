@@ -169,7 +169,7 @@ def test_unreadable_checkpoints_count_as_empty(tmp_path: Path, caplog: pytest.Lo
     directory = open_directory(tmp_path)
     log = directory.open_log(tmp_path / "t-0").log
     assert (log.recovery_point, log.log_start_offset, log.end_offset) == (0, 0, 10)
-    assert [message.endswith("taken as empty") for message in caplog.messages] == [True] * 3
+    assert [message.endswith("treated as empty") for message in caplog.messages] == [True] * 3
     directory.close()
 
 
@@ -226,7 +226,7 @@ def test_every_log_is_closed_although_one_fails(tmp_path: Path, monkeypatch: pyt
 def test_refusals(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     log = directory.open_log(tmp_path / "t-0")
-    with pytest.raises(LockedError, match="in this process already"):
+    with pytest.raises(LockedError, match="already open in this process"):
         directory.open_log(tmp_path / "t-0")
     with pytest.raises(DirectoryError, match="TOPIC-PARTITION"):
         directory.open_log(tmp_path / "t")

@@ -104,9 +104,9 @@ def quorum_state_json(data: bytes, path: Path, _base_offset: int) -> Iterator[Js
     try:
         state: Any = json.loads(data)
     except ValueError as error:
-        raise CheckpointError(f"the quorum state is no JSON: {error}", path=path) from None
+        raise CheckpointError(f"the quorum state is not JSON: {error}", path=path) from None
     if not isinstance(state, dict):
-        raise CheckpointError("the quorum state is no JSON object", path=path)
+        raise CheckpointError("the quorum state is not a JSON object", path=path)
     yield {"type": "quorum_state", "fields": state}
 
 

@@ -63,7 +63,7 @@ def _file_objects(fs: FileSystem, path: Path, options: JsonOptions) -> Iterator[
         return
     function = BY_NAME.get(name) or BY_SUFFIX.get(suffix)
     if function is None:
-        raise UnsupportedFormatError("no file of this name is known", path=path)
+        raise UnsupportedFormatError("the file's name is of no known kind", path=path)
     yield from function(read_whole(fs, path), path, _base_offset(name))
 
 

@@ -92,7 +92,12 @@ def _raw(value: bytes | None) -> Json:
 
 def _coordinator_json(types: Mapping[int, KeyValueMessages], key: bytes | None, value: bytes | None) -> Json:
     if key is None:
-        return {"key": None, "value": None if value is None else {"error": "no key says what it is"} | _raw(value)}
+        return {
+            "key": None,
+            "value": None
+            if value is None
+            else {"error": "the record has no key, which would name its type"} | _raw(value),
+        }
     try:
         decoded = decode_key(types, key)
     except TidelogError as error:

@@ -195,7 +195,7 @@ def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
                 return int(base_offset)
             if len(head) == _HEADER_BYTES:
                 return int(base_offset + _LAST_OFFSET_DELTA.unpack_from(head, _LAST_OFFSET_DELTA_AT)[0])
-    raise CorruptRecordError("an index entry points to no whole batch", path=log.path, position=position)
+    raise CorruptRecordError("an index entry points to no complete batch", path=log.path, position=position)
 
 
 def beside(path: Path, kind: FileKind) -> Path:

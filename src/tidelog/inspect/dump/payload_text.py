@@ -73,7 +73,9 @@ def _class_text(value_class: ValueClass) -> Callable[[bytes, int], str]:
 
     def text(data: bytes, offset: int) -> str:
         if len(data) < layout.size:
-            raise CorruptRecordError(f"{len(data)} bytes are no {value_class.name.lower()}", offset=offset)
+            raise CorruptRecordError(
+                f"{len(data)} bytes are too few for the type {value_class.name.lower()}", offset=offset
+            )
         return str(layout.unpack_from(data)[0])
 
     return text

@@ -102,18 +102,18 @@ def _deletion_text(
 def _clauses(found: PartitionRetention, state: RetentionState, outlook: SegmentOutlook) -> Iterator[str]:
     config, segment, causes = state.config, outlook.segment, outlook.causes
     if Cause.EMPTY_ACTIVE in causes:
-        yield "active and empty: a log keeps one segment"
+        yield "active and empty: a log always keeps one segment"
     if Cause.HIGH_WATERMARK in causes:
         yield f"it ends at {segment.end_offset:,}, above the high watermark {state.high_watermark:,}"
     if Cause.POLICY in causes:
         policy = "compact" if config.is_compacted else "empty"
-        yield f"cleanup.policy is {policy}: only what lies below the log start goes"
+        yield f"cleanup.policy is {policy}: only segments below the log start are deleted"
     if Cause.FUTURE_TIMESTAMP in causes:
         yield _future_text(found, state, segment)
     if Cause.YOUNG in causes:
         yield f"{_age(found, segment, state.now_ms)}, retention.ms is {limit_text(config.retention_ms)}"
     if Cause.WAITS in causes:
-        yield f"segments go in order, and segment {outlook.waits_for:,} stays until then"
+        yield f"segments are deleted oldest first, and segment {outlook.waits_for:,} stays until then"
     if Cause.UNLIMITED_TIME in causes:
         both = Cause.UNLIMITED_SIZE in causes
         yield "retention.ms and retention.bytes are -1" if both else "retention.ms is -1"
@@ -142,7 +142,7 @@ def _age(found: PartitionRetention, segment: RetentionSegment, now_ms: int) -> s
 
 def _file_clause(found: PartitionRetention, segment: RetentionSegment) -> str:
     if found.times_from[segment.base_offset] is TimeFrom.FILE_WITHOUT_INDEX:
-        return "its .timeindex is missing, so a broker goes by its file, which"
+        return "its .timeindex is missing, so a broker uses the time of its file, which"
     return "no record has a timestamp, and its file"
 
 

@@ -139,7 +139,7 @@ def verify_directory(
 
 def _newer_records(path: Path, metadata: ClusterMetadata) -> Iterator[Finding]:
     for named in sorted(metadata.newer_records):
-        message = f"records ({named}) are of a later release of Kafka: what they say was left out of account"
+        message = f"records ({named}) are of a later release of Kafka and were ignored"
         yield Finding(path=path / METADATA_DIRECTORY, message=message, severity=Severity.NOTE)
 
 

@@ -114,7 +114,7 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
             good = follower is not None and follower.crc_ok
             yield Finding(
                 path=reader.path,
-                message=f"the CRC of a batch of {row.size} bytes is not that of its bytes (stored {row.crc})",
+                message=f"the stored CRC {row.crc} of a batch of {row.size} bytes does not match its bytes",
                 position=row.position,
                 offset=row.base_offset,
                 next_good_position=follower.position if follower and good else None,
@@ -168,10 +168,10 @@ def _damage(reader: SegmentReader, stop: Stop, position: int, resume: int | None
     tail = bytes(reader.read(position, min(rest, 1024 * 1024)))
     severity = Severity.WARNING if is_active else Severity.ERROR
     if resume is None and not any(tail):
-        message = f"{rest} bytes of zeros follow the last batch, as a preallocated or lost write leaves them"
+        message = f"{rest} bytes of zeros follow the last batch, as preallocation or a lost write leaves them"
         return Finding(path=reader.path, message=message, severity=severity, position=position)
     if resume is None and is_active and stop is Stop.PARTIAL:
-        message = f"the last {rest} bytes are a batch that is cut off, as a write leaves it that was interrupted"
+        message = f"the last {rest} bytes are an incomplete batch, as an interrupted write leaves it"
         return Finding(path=reader.path, message=message, severity=severity, position=position)
     return Finding(
         path=reader.path,

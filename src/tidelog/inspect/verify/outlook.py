@@ -17,7 +17,7 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         return f"nothing: a running process holds the directory (pid {view.directory_state.holder})"
     deeds = []
     if plan.leftovers.removals:
-        deeds.append(f"removes {_count(len(plan.leftovers.removals), 'left-over file')}")
+        deeds.append(f"removes {_count(len(plan.leftovers.removals), 'leftover file')}")
     if plan.leftovers.renames:
         deeds.append(f"completes the swap of {_count(len(plan.leftovers.renames), 'file')}")
     if plan.splits:
@@ -27,7 +27,9 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
     tail = view.state.invalid_tail
     if tail is not None and view.condition is Condition.KILLED:
-        deeds.append(f"cuts {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})")
+        deeds.append(
+            f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})"
+        )
         if tail.later_segments:
             deeds.append(f"deletes the {_count(tail.later_segments, 'segment')} after it")
     return "; ".join(deeds) or "loads it as it is"

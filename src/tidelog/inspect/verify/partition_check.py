@@ -192,7 +192,7 @@ def _missing_offsets(path: Path, base_offset: int, table: BatchTable, next_offse
         row = table.row(index)
         yield Finding(
             path=path,
-            message=f"offsets {expected[index]} to {row.base_offset - 1} are missing, and no cleaner has been here",
+            message=f"offsets {expected[index]} to {row.base_offset - 1} are missing, but the log was never cleaned",
             severity=Severity.WARNING,
             position=row.position,
             offset=row.base_offset,
@@ -279,7 +279,7 @@ def check_batches_file(fs: FileSystem, path: Path) -> Iterator[Finding]:
     for row in table.rows():
         if not row.crc_ok or not row.header_ok:
             message = (
-                f"the CRC of a batch of {row.size} bytes is not that of its bytes, or its header contradicts itself"
+                f"the CRC of a batch of {row.size} bytes does not match its bytes, or its header contradicts itself"
             )
             yield Finding(path=path, message=message, position=row.position, offset=row.base_offset)
     if table.stop is not Stop.END:
@@ -298,7 +298,7 @@ def _check_quorum_state(fs: FileSystem, path: Path) -> Iterator[Finding]:
         yield Finding(path=path, message=f"not JSON: {error}")
         return
     if not isinstance(content, dict) or not {"leaderId", "leaderEpoch", "data_version"} <= content.keys():
-        yield Finding(path=path, message="no leaderId, leaderEpoch and data_version in it")
+        yield Finding(path=path, message="leaderId, leaderEpoch or data_version is missing")
 
 
 def _first_unflushed(view: LogView, base_offsets: Sequence[int]) -> int:

@@ -65,7 +65,7 @@ class Acl(NamedTuple):
             permission=Permission.of(fields["permissionType"]),
         )
         if dict(fields) | acl.fields() != fields:
-            raise UnsupportedFormatError(f"an access control entry is not of this release: {dict(fields)}")
+            raise UnsupportedFormatError(f"an ACL has values that this release does not know: {dict(fields)}")
         if acl.pattern.type not in (PatternType.LITERAL, PatternType.PREFIXED):
             raise CorruptRecordError(f"an access control entry has the pattern type {acl.pattern.type.name}")
         return acl

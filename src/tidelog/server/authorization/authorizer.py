@@ -77,14 +77,11 @@ class AuthorizerSettings:
         if not name:
             return None
         if name != STANDARD_AUTHORIZER:
-            raise ConfigError(
-                f"authorizer.class.name: {name} is not known here, so nobody could say who may do what; "
-                f"{STANDARD_AUTHORIZER} is"
-            )
+            raise ConfigError(f"authorizer.class.name: {name} is not supported; use {STANDARD_AUTHORIZER}")
         users = [user.strip() for user in str(config["super.users"] or "").split(";") if user.strip()]
         if nameless := [user for user in users if ":" not in user]:
             raise ConfigError(
-                f"super.users: {', '.join(nameless)} is no principal; principals are written type:name, such as "
+                f"super.users: {', '.join(nameless)} is not a principal; write principals as type:name, such as "
                 "User:admin, with semicolons between them"
             )
         return cls(super_users=frozenset(users), allows_by_default=config.flag("allow.everyone.if.no.acl.found"))
@@ -172,9 +169,12 @@ class Authorizer:
             return _SUPER
         if client.principal == ANY_PRINCIPAL:
             _log.warning(
-                "A request of %s at %s is refused: entries mean everybody by that name", client.principal, client.host
+                "A request of %s at %s is refused: in ACLs this name means all users", client.principal, client.host
             )
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "Nobody may have the name of everybody.")
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "A client must not be named User:*, because in ACLs this name means all users.",
+            )
         verdict = self._known.get((client, operation, resource))
         if verdict is not None:
             return verdict

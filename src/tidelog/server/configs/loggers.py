@@ -53,7 +53,7 @@ def alter_loggers(changes: Iterable[SettingChange], *, validate_only: bool) -> N
     for change in changes:
         level = logging.NOTSET if change.kind is ChangeKind.DELETE else _LEVELS[change.value or ""]
         loggers[change.key].setLevel(level)
-        _log.warning("The level of logger %s is now %s", change.key, change.value or "that of the one above it")
+        _log.warning("The level of logger %s is now %s", change.key, change.value or "that of its parent")
 
 
 def _loggers() -> dict[str, logging.Logger]:

@@ -177,7 +177,7 @@ def _refused(followed: FollowedPartition, error: TidelogError) -> PartitionData:
     code = error_code_of(error)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error(
-            "Fetching %s-%d at %d failed",
+            "Fetching %s-%d at offset %d failed",
             followed.topic,
             followed.partition,
             followed.wanted.fetch_offset,

@@ -12,8 +12,10 @@ from tidelog.server.fetching.session_cache import SessionCache
 
 _CACHE = MetricFamily("kafka.server", "FetchSessionCache")
 
-SESSIONS = _CACHE.gauge("NumIncrementalFetchSessions", "sessions", "Of clients that fetch incrementally.")
-PARTITIONS = _CACHE.gauge("NumIncrementalFetchPartitionsCached", "partitions", "That these sessions follow.")
+SESSIONS = _CACHE.gauge("NumIncrementalFetchSessions", "sessions", "Incremental fetch sessions.")
+PARTITIONS = _CACHE.gauge(
+    "NumIncrementalFetchPartitionsCached", "partitions", "Partitions that the incremental fetch sessions follow."
+)
 
 METRICS = (SESSIONS, PARTITIONS)
 

@@ -103,7 +103,7 @@ def metadata_version_of(release: str) -> int:
     names |= {release_name(level): level for level in range(levels.oldest, levels.latest + 1)}
     if name not in names:
         oldest, latest = release_name(levels.oldest), release_name(levels.latest)
-        raise ValueError(f"{release} is not a release that is supported: those are {oldest} to {latest}")
+        raise ValueError(f"release {release} is not supported: supported releases are {oldest} to {latest}")
     return names[name]
 
 

@@ -217,7 +217,7 @@ def _topic(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChan
     if topic.name in image.topics:
         raise CorruptRecordError(f"a second topic {topic.name}")
     if topic.id in image.topics_by_id or not topic.id.int:
-        raise CorruptRecordError(f"topic {topic.name} has the id {fields['topicId']}, which is another's or nobody's")
+        raise CorruptRecordError(f"topic {topic.name} has the id {fields['topicId']}, which is zero or in use")
     image.topics[topic.name] = image.topics_by_id[topic.id] = topic
     change.created_topics.append(topic)
 
@@ -263,7 +263,7 @@ def _topic_of(image: MetadataImage, fields: Mapping[str, Any]) -> Topic:
 def _config(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
     resource = ConfigResource(ResourceType.of(fields["resourceType"]), fields["resourceName"])
     if resource.type != fields["resourceType"]:
-        raise UnsupportedFormatError(f"a setting of a resource of type {fields['resourceType']} is not known")
+        raise UnsupportedFormatError(f"resource type {fields['resourceType']} of a config is not known")
     settings = image.configs.setdefault(resource, {})
     if fields["value"] is None:
         settings.pop(fields["name"], None)
@@ -309,7 +309,7 @@ def _broker_of(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegist
 
 def _feature_level(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
     if fields["name"] == METADATA_VERSION and not fields["featureLevel"]:
-        raise CorruptRecordError(f"{METADATA_VERSION} is taken back, and records are of no version then")
+        raise CorruptRecordError(f"{METADATA_VERSION} is set to 0, but records need a version")
     if fields["featureLevel"]:
         image.features[fields["name"]] = fields["featureLevel"]
     else:
@@ -320,7 +320,7 @@ def _feature_level(image: MetadataImage, fields: Mapping[str, Any], change: Meta
 def _client_quota(image: MetadataImage, fields: Mapping[str, Any], change: MetadataChange) -> None:
     types = [part["entityType"] for part in fields["entity"]]
     if not types or len(set(types)) < len(types):
-        raise CorruptRecordError(f"a quota of an entity of the types {types}: one is needed, and each once")
+        raise CorruptRecordError(f"a quota for the entity types {types}: at least one is needed, and none twice")
     entity = tuple(sorted((part["entityType"], part["entityName"]) for part in fields["entity"]))
     quotas = image.client_quotas.setdefault(entity, {})
     if fields["remove"]:
@@ -343,7 +343,7 @@ def _user_scram_credential(image: MetadataImage, fields: Mapping[str, Any], _cha
 def _remove_user_scram_credential(image: MetadataImage, fields: Mapping[str, Any], _change: MetadataChange) -> None:
     users = image.scram_credentials.get(fields["mechanism"], {})
     if users.pop(fields["name"], None) is None:
-        raise CorruptRecordError(f"a removal of the SCRAM credential of {fields['name']}, who has none")
+        raise CorruptRecordError(f"a removal of the SCRAM credential of {fields['name']}, which does not exist")
     if not users:
         del image.scram_credentials[fields["mechanism"]]
 

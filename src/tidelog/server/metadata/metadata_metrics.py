@@ -16,17 +16,21 @@ from tidelog.server.metadata.partition_state import PartitionState
 _CONTROLLER = MetricFamily("kafka.controller", "KafkaController")
 
 ACTIVE_CONTROLLERS = _CONTROLLER.gauge(
-    "ActiveControllerCount", "controllers", "1 while this process leads the metadata."
+    "ActiveControllerCount", "controllers", "1 while this process is the active controller, otherwise 0."
 )
-TOPICS = _CONTROLLER.gauge("GlobalTopicCount", "topics", "Of the cluster.")
-PARTITIONS = _CONTROLLER.gauge("GlobalPartitionCount", "partitions", "Of all topics.")
-OFFLINE = _CONTROLLER.gauge("OfflinePartitionsCount", "partitions", "Without a leader.")
+TOPICS = _CONTROLLER.gauge("GlobalTopicCount", "topics", "Topics in the cluster.")
+PARTITIONS = _CONTROLLER.gauge("GlobalPartitionCount", "partitions", "Partitions of all topics.")
+OFFLINE = _CONTROLLER.gauge("OfflinePartitionsCount", "partitions", "Partitions without a leader.")
 IMBALANCED = _CONTROLLER.gauge(
-    "PreferredReplicaImbalanceCount", "partitions", "Led by another than their first replica."
+    "PreferredReplicaImbalanceCount", "partitions", "Partitions whose leader is not their first (preferred) replica."
 )
-ACTIVE_BROKERS = _CONTROLLER.gauge("ActiveBrokerCount", "brokers", "Registered and not fenced.")
-FENCED_BROKERS = _CONTROLLER.gauge("FencedBrokerCount", "brokers", "Registered, but gone or not yet there.")
-LAST_APPLIED = _CONTROLLER.gauge("LastAppliedRecordOffset", "offset", "Of the newest metadata record that is a fact.")
+ACTIVE_BROKERS = _CONTROLLER.gauge("ActiveBrokerCount", "brokers", "Registered brokers that are not fenced.")
+FENCED_BROKERS = _CONTROLLER.gauge(
+    "FencedBrokerCount", "brokers", "Registered brokers that are fenced: stopped, or not started yet."
+)
+LAST_APPLIED = _CONTROLLER.gauge(
+    "LastAppliedRecordOffset", "offset", "Offset of the last metadata record in the published image."
+)
 
 METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_BROKERS, FENCED_BROKERS, LAST_APPLIED)
 

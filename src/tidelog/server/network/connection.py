@@ -340,7 +340,7 @@ class Connection:
 
     def _refuse(self, error: BaseException) -> None:
         trace = None if isinstance(error, TidelogError) else error
-        _log.warning("The connection of %s is closed: %s", self.peer, error, exc_info=trace)
+        _log.warning("Connection of %s closed: %s", self.peer, error, exc_info=trace)
         self._owner.refused(self)
         self.close()
 

@@ -96,9 +96,11 @@ def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: l
     for one in listeners:
         protocol = protocols.get(one.name)
         if protocol is None:
-            mistakes.append(f"listeners: listener.security.protocol.map says nothing of {one.name}")
+            mistakes.append(f"listeners: {one.name} is not in listener.security.protocol.map")
         elif protocol not in known:
-            mistakes.append(f"listener.security.protocol.map: {one.name} is {protocol}; there are {', '.join(known)}")
+            mistakes.append(
+                f"listener.security.protocol.map: {one.name} has unknown protocol {protocol}; use {', '.join(known)}"
+            )
     return [replace(one, protocol=known.get(protocols.get(one.name, ""), one.protocol)) for one in listeners]
 
 
@@ -106,19 +108,19 @@ def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> I
     """Yield mistakes only of keys that are set: Kafka's default is wrong for a broker without a PLAINTEXT listener."""
     name, protocol = ("inter.broker.listener.name", "security.inter.broker.protocol")
     if name in config.settings and protocol in config.settings:
-        yield f"{name} and {protocol} are not both to be set"
+        yield f"{name} and {protocol} must not both be set"
     for key in (name, protocol):
         if key in config.settings and str(config[key]).upper() not in {one.name for one in listeners}:
-            yield f"{key}: {config[key]} is none of listeners"
+            yield f"{key}: {config[key]} is not one of the listeners"
 
 
 def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint]) -> Iterator[str]:
     names = {one.name for one in listeners}
     for one in advertised:
         if one.name not in names:
-            yield f"advertised.listeners: {one.name} is none of listeners"
+            yield f"advertised.listeners: {one.name} is not one of the listeners"
         if one.host in _ANY[1:]:
-            yield f"advertised.listeners: {one.host} is no address to reach a broker at"
+            yield f"advertised.listeners: {one.host} is not an address that clients can connect to"
 
 
 def _reachable(host: str) -> str:

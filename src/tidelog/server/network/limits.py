@@ -92,7 +92,7 @@ def parse_overrides(text: str) -> dict[str, int]:
         host, _, count = pair.rpartition(":")
         host = host.strip("[] ")
         if _HOST.fullmatch(host) is None or _COUNT.fullmatch(count) is None:
-            raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is no host:count")
+            raise ConfigError(f"max.connections.per.ip.overrides: {pair!r} is not host:count")
         overrides[host] = int(count)
     return overrides
 

@@ -99,7 +99,7 @@ class Listener:
                 self.port = sock.getsockname()[1]
         except OSError as error:
             self.close()
-            raise ConfigError(f"cannot listen at {self.endpoint}: {error.strerror or error}") from error
+            raise ConfigError(f"cannot bind {self.endpoint}: {error.strerror or error}") from error
 
     def start(self) -> None:
         self._accept_on()
@@ -187,7 +187,7 @@ class Listener:
             self._welcome(sock, address)
 
     def _accept_later(self, error: OSError) -> None:
-        _log.error("No connection can be accepted at %s: %s", self.endpoint, error.strerror)
+        _log.error("Cannot accept connections at %s for now: %s", self.endpoint, error.strerror)
         self._accept_no_more()
         self._pause = self.timers.call_later(_PAUSE_MS, self._accept_on)
 
@@ -222,7 +222,9 @@ class Listener:
             return
         if not self._counts.add(name, host):
             self.rejected += 1
-            _log.info("A connection of %s is refused, it has %d of them", host, self._counts.limit_of(host))
+            _log.info(
+                "Connection of %s refused: the address already has %d connections", host, self._counts.limit_of(host)
+            )
             sock.close()
             return
         self.accepts.mark()
@@ -269,7 +271,7 @@ class Listener:
         now_ms, longest_ms = self.timers.monotonic_ms(), self._limits.connections_max_idle_ms
         for connection in [one for one in self.connections if one.is_idle]:
             if now_ms - connection.last_active_ms >= longest_ms:
-                _log.debug("The connection of %s is closed: idle", connection.peer)
+                _log.debug("Connection of %s closed: it was idle", connection.peer)
                 connection.close()
         if self.connections:
             oldest_ms = min(one.last_active_ms for one in self.connections)

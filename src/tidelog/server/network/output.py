@@ -87,7 +87,9 @@ class Output:
             data = os.pread(part.file.fileno(), min(left, _BUFFER_BYTES), position)
             count = sock.send(data) if data else 0
         if count == 0:
-            raise OSError(errno.EIO, f"a file ends at {position}, {part.length - self._sent} bytes before its slice")
+            raise OSError(
+                errno.EIO, f"a file ends at {position}, {part.length - self._sent} bytes before the end of its slice"
+            )
         return count
 
     def _take_off(self, count: int) -> None:

@@ -109,7 +109,7 @@ class SaslGate:
             return self._authenticate(frame, peer)
         if now_ms >= expires_ms:
             self._setup.counts.expired += 1
-            _log.info("The connection of %s is closed: its log-in has expired", peer)
+            _log.info("Connection of %s closed: its authentication has expired", peer)
             peer.held_back_ms = FOR_EVER
             return None
         return self._setup.service.begin(frame, peer)
@@ -120,7 +120,7 @@ class SaslGate:
                 return self._bare_token(frame, peer) if self._are_bare else self._framed_token(frame, peer)
             return self._handshake(frame, peer)
         except MalformedMessageError as error:
-            hint = "" if self._is_again else "; does it speak TLS, or no SASL?"
+            hint = "" if self._is_again else "; does the client use TLS, or no SASL?"
             return self._refused(peer, f"{error}{hint}", None)
 
     def _handshake(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
@@ -130,7 +130,7 @@ class SaslGate:
                 self._state = _State.HANDSHAKE
             return self._setup.service.begin(frame, peer)
         if header.api is not ApiKey.SASL_HANDSHAKE:
-            raise MalformedMessageError(f"{header.api.title} came where SaslHandshake is due")
+            raise MalformedMessageError(f"received {header.api.title} instead of SaslHandshake")
         self._wanted = mechanism = str(_body(header, frame).mechanism)
         offered = self._setup.settings.mechanisms
         if mechanism not in offered:
@@ -157,7 +157,7 @@ class SaslGate:
     def _framed_token(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
         header = read_request_header(frame)
         if header.api is not ApiKey.SASL_AUTHENTICATE:
-            raise MalformedMessageError(f"{header.api.title} came where SaslAuthenticate is due")
+            raise MalformedMessageError(f"received {header.api.title} instead of SaslAuthenticate")
         body = _body(header, frame)
         self._can_again = self._can_again or header.version > 0
         try:
@@ -176,7 +176,7 @@ class SaslGate:
                 f"SASL mechanism '{self._wanted}' requested by client is not supported for re-authentication "
                 f"of mechanism '{self._mechanism}'"
             )
-            raise SaslError("it wants another mechanism than before", told=told)
+            raise SaslError("the client asked for another mechanism than before", told=told)
         answer = self._exchange.respond(token)
         if self._exchange.user is not None:
             principal = Principal("User", self._exchange.user)
@@ -185,7 +185,7 @@ class SaslGate:
                     "Cannot change principals during re-authentication from "
                     f"{peer.principal.type}.{peer.principal.name}: {principal.type}.{principal.name}"
                 )
-                raise SaslError("it wants to be another user than before", told=told)
+                raise SaslError("the client authenticated as another user than before", told=told)
             peer.principal, peer.is_known = principal, True
             self._exchange = None
         return answer
@@ -211,7 +211,7 @@ class SaslGate:
         else:
             counts.failed += 1
         what = "re-authentication" if self._is_again else "authentication"
-        _log.warning("The connection of %s is closed: its %s at %s failed: %s", peer, what, peer.listener, reason)
+        _log.warning("Connection of %s closed: %s at listener %s failed: %s", peer, what, peer.listener, reason)
         peer.held_back_ms = FOR_EVER
         if not settings.failure_delay_ms:
             return answer

@@ -79,10 +79,10 @@ class TlsConnection(Connection):
         try:
             principal = self._settings.principal_of(self._stream.certificate)
         except ValueError as error:
-            self._fail(f"the name in its certificate cannot be read: {error}")
+            self._fail(f"the name in the client's certificate cannot be read: {error}")
             return False
         if principal is None:
-            self._fail("ssl.principal.mapping.rules says nothing of the name in its certificate")
+            self._fail("no rule of ssl.principal.mapping.rules matches the name in the client's certificate")
             return False
         self.peer.principal, self.peer.is_known = principal, True
         counts.successful += 1
@@ -91,7 +91,7 @@ class TlsConnection(Connection):
 
     def _fail(self, reason: str) -> None:
         _log.warning(
-            "The connection of %s is closed: its TLS handshake at %s failed: %s", self.peer, self.peer.listener, reason
+            "Connection of %s closed: TLS handshake at listener %s failed: %s", self.peer, self.peer.listener, reason
         )
         self._owner.refused(self)
         self.close()

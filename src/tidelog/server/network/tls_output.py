@@ -46,5 +46,7 @@ class TlsOutput(Output):
         left = part.length - self._sent
         data = os.pread(part.file.fileno(), min(left, _PIECE_BYTES), part.position + self._sent)
         if not data:
-            raise OSError(errno.EIO, f"a file ends at {part.position + self._sent}, {left} bytes before its slice")
+            raise OSError(
+                errno.EIO, f"a file ends at {part.position + self._sent}, {left} bytes before the end of its slice"
+            )
         return data

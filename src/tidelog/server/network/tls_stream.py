@@ -68,7 +68,7 @@ class TlsStream:
                     break
                 continue
             except ssl.SSLError as error:
-                raise MalformedMessageError(f"what it sends is not TLS: {reason_of(error)}") from None
+                raise MalformedMessageError(f"the received bytes are not valid TLS: {reason_of(error)}") from None
             self._has_ended = count == 0
             have += count
         if not have and not self._has_ended:
@@ -138,5 +138,5 @@ class TlsStream:
 def reason_of(error: ssl.SSLError) -> str:
     """Return OpenSSL's reason as readable text."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        return f"the client's certificate is not valid: {error.verify_message}"
     return str(error.reason or error).lower().replace("_", " ")

@@ -42,5 +42,5 @@ def _looked_up(host: str) -> list[str]:
     try:
         return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
     except (OSError, UnicodeError):
-        _log.warning("The quota of connections of %r has no effect: it has no address", host)
+        _log.warning("The connection quota of host %r has no effect: the name does not resolve to an address", host)
         return []

@@ -29,17 +29,20 @@ MOST_REPORTED: Final = 1000
 def _described(kind: str, name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
     family = MetricFamily("kafka.server", kind, ("user", "client-id"))
     return (
-        family.gauge(name, unit, f"{meaning}; of a user, a client id or both, by which of them the quota is shared."),
-        family.gauge("throttle-time", "ms", "That they were held back, as a mean over the last half minute to minute."),
+        family.gauge(name, unit, f"{meaning}. The tags name the user, the client id or both that share the quota."),
+        family.gauge("throttle-time", "ms", "Mean throttle time over the last 30 to 60 seconds."),
     )
 
 
 _BY_QUOTA: Final = {
-    PRODUCER_BYTE_RATE: _described("Produce", "byte-rate", "bytes/s", "Of Produce requests"),
-    CONSUMER_BYTE_RATE: _described("Fetch", "byte-rate", "bytes/s", "Of records in Fetch answers"),
-    REQUEST_PERCENTAGE: _described("Request", "request-time", "percent", "Time that requests took"),
+    PRODUCER_BYTE_RATE: _described("Produce", "byte-rate", "bytes/s", "Bytes of Produce requests"),
+    CONSUMER_BYTE_RATE: _described("Fetch", "byte-rate", "bytes/s", "Bytes of records in Fetch responses"),
+    REQUEST_PERCENTAGE: _described("Request", "request-time", "percent", "Time of requests on the event loop"),
     CONTROLLER_MUTATION_RATE: _described(
-        "ControllerMutation", "tokens", "partitions", "Partitions that may be made or deleted at once; below 0: owed"
+        "ControllerMutation",
+        "tokens",
+        "partitions",
+        "Partitions that may be created or deleted at once (a negative value is owed)",
     ),
 }
 

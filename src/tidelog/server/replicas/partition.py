@@ -136,7 +136,7 @@ class Partition:
             newer = leader_epoch > self.leader_epoch
             raise ApiError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.topic_partition} has the leader epoch {self.leader_epoch}, the request {leader_epoch}",
+                f"{self.topic_partition} has leader epoch {self.leader_epoch}, but the request has {leader_epoch}",
             )
         log = self.log
         if self.leader != self._node_id:
@@ -271,7 +271,7 @@ class Partition:
             met = await wait_until(lambda _: self.replication_error(end) is not None, (self,), self._timers, timeout_ms)
             error = self.replication_error(end) if met else ErrorCode.REQUEST_TIMED_OUT
         if error:
-            raise ApiError(error, f"{self.topic_partition}: what was appended below {end} is not replicated")
+            raise ApiError(error, f"{self.topic_partition}: the records below offset {end} are not replicated")
 
     def follower_fetches(self, replica_id: int, start: LogOffsetMetadata) -> None:
         """Record that a follower has every record below ``start``."""

@@ -128,7 +128,9 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if self._metadata.image.partition(topic_partition) is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {shown(str(topic_partition))}")
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {shown(str(topic_partition))} does not exist"
+            )
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 
     def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:
@@ -223,7 +225,7 @@ class ReplicaManager:
         try:
             is_new_leader = partition.update(replica.state)
         except StorageError as error:
-            _log.error("%s cannot be led: %s", partition.topic_partition, error)
+            _log.error("This broker cannot lead %s: %s", partition.topic_partition, error)
             return
         if is_new_leader:
             self._listeners.elected(partition)
@@ -256,10 +258,10 @@ class ReplicaManager:
                     syncs=False,
                 )
             except TidelogError as error:
-                _log.error("The log of %s cannot be made: %s", replica.topic_partition, error)
+                _log.error("Cannot create the log of %s: %s", replica.topic_partition, error)
         self.logs.sync_directories()
 
     def _delete_logs(self, gone: list[TopicPartition]) -> None:
         """Delete logs in a background thread."""
         for topic_partition, error in self.logs.delete_all(gone).items():
-            _log.error("The log of %s cannot be deleted: %s", topic_partition, error)
+            _log.error("Cannot delete the log of %s: %s", topic_partition, error)

@@ -12,16 +12,18 @@ from tidelog.server.replicas.replica_manager import ReplicaManager
 
 _MANAGER = MetricFamily("kafka.server", "ReplicaManager")
 
-LEADERS = _MANAGER.gauge("LeaderCount", "partitions", "Led by this broker.")
-PARTITIONS = _MANAGER.gauge("PartitionCount", "partitions", "With a replica here.")
-OFFLINE = _MANAGER.gauge("OfflineReplicaCount", "partitions", "Of those, in directories that have failed.")
+LEADERS = _MANAGER.gauge("LeaderCount", "partitions", "Partitions that this broker leads.")
+PARTITIONS = _MANAGER.gauge("PartitionCount", "partitions", "Partitions with a replica on this broker.")
+OFFLINE = _MANAGER.gauge("OfflineReplicaCount", "partitions", "Replicas on this broker in failed log directories.")
 UNDER_REPLICATED = _MANAGER.gauge(
-    "UnderReplicatedPartitions", "partitions", "Led by this broker, with replicas that are not in sync."
+    "UnderReplicatedPartitions", "partitions", "Partitions that this broker leads and that have replicas out of sync."
 )
 UNDER_MIN_ISR = _MANAGER.gauge(
-    "UnderMinIsrPartitionCount", "partitions", "Led, with fewer in sync than `min.insync.replicas` asks for."
+    "UnderMinIsrPartitionCount", "partitions", "Led partitions with fewer in-sync replicas than `min.insync.replicas`."
 )
-AT_MIN_ISR = _MANAGER.gauge("AtMinIsrPartitionCount", "partitions", "Led, with just as many in sync.")
+AT_MIN_ISR = _MANAGER.gauge(
+    "AtMinIsrPartitionCount", "partitions", "Led partitions with exactly `min.insync.replicas` in-sync replicas."
+)
 
 METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR)
 

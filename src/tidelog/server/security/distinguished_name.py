@@ -39,7 +39,7 @@ def distinguished_name(certificate: bytes) -> str:
         subject = [field for field in fields if field.tag != _VERSION][_SUBJECT]
         parts = ["+".join(map(_attribute, _elements(part.content))) for part in _elements(subject.content)]
     except (IndexError, StopIteration):
-        raise ValueError("it is no certificate") from None
+        raise ValueError("it is not a certificate") from None
     return ",".join(reversed(parts))
 
 

@@ -50,11 +50,13 @@ def parse_jaas_config(text: str) -> LoginModule:
     name = _word(tokens, "the name of a login module")
     flag = _word(tokens, "a control flag")
     if flag.lower() not in _FLAGS:
-        raise ConfigError("after the name of the login module one of required, requisite, sufficient, optional is due")
+        raise ConfigError(
+            "the name of the login module must be followed by required, requisite, sufficient or optional"
+        )
     options: dict[str, str] = {}
     while not _is_end(token := _next(tokens, "a semicolon")):
         if token.is_sign:
-            raise ConfigError("there is an = without the name of an option before it")
+            raise ConfigError("an = has no option name before it")
         if not (sign := _next(tokens, "=")).is_sign or sign.text != "=":
             raise ConfigError(f"an = is missing after option {len(options) + 1}")
         options[token.text] = _word(tokens, f"the value of option {len(options) + 1}")
@@ -68,7 +70,9 @@ def _tokens(text: str) -> Iterator[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ConfigError(f"it cannot be read from character {position + 1} on: does a quote or a comment end?")
+            raise ConfigError(
+                f"it cannot be read from character {position + 1} on: is a quote or a comment not closed?"
+            )
         position = match.end()
         if match["sign"]:
             yield Token(match["sign"], True)
@@ -86,14 +90,14 @@ def _unescaped(match: re.Match[str]) -> str:
 def _next(tokens: Iterator[Token], expected: str) -> Token:
     token = next(tokens, None)
     if token is None:
-        raise ConfigError(f"it ends where {expected} is due")
+        raise ConfigError(f"it ends where {expected} is expected")
     return token
 
 
 def _word(tokens: Iterator[Token], expected: str) -> str:
     token = _next(tokens, expected)
     if token.is_sign:
-        raise ConfigError(f"there is a sign where {expected} is due")
+        raise ConfigError(f"there is = or ; where {expected} is expected")
     return token.text
 
 

@@ -59,7 +59,10 @@ def key_chain(config: ListenerConfig) -> KeyChain:
     data = _read(where, location)
     if kind == PEM:
         if password:
-            raise ConfigError(f"{config.named('ssl.keystore.password')}: a PEM file has none, but ssl.key.password")
+            raise ConfigError(
+                f"{config.named('ssl.keystore.password')}: a PEM file has no store password;"
+                " set ssl.key.password instead"
+            )
         return _of_pem(where, data.decode(errors="replace"), config.text("ssl.key.password"))
     if password is None:
         raise ConfigError(f"{config.named('ssl.keystore.password')} has to be set for {location}")
@@ -80,7 +83,7 @@ def trusted_certificates(config: ListenerConfig) -> str | None:
         where = f"{config.named('ssl.truststore.location')}: {location}"
         data = _read(where, location)
         if kind == PEM and password:
-            raise ConfigError(f"{config.named('ssl.truststore.password')}: a PEM file has none")
+            raise ConfigError(f"{config.named('ssl.truststore.password')}: a PEM file has no password; remove this key")
         found = certificates(data.decode(errors="replace")) if kind == PEM else _trusted_of(where, data, password)
     if not found:
         raise ConfigError(f"{where}: there is no certificate in it")
@@ -90,16 +93,18 @@ def trusted_certificates(config: ListenerConfig) -> str | None:
 def _kind(config: ListenerConfig, key: str) -> str:
     kind = str(config[key]).upper()
     if kind not in (PEM, PKCS12, JKS):
-        raise ConfigError(f"{config.named(key)}: {config[key]} is not supported; there are PEM and PKCS12")
+        raise ConfigError(f"{config.named(key)}: {config[key]} is not supported; use PEM or PKCS12")
     return kind
 
 
 def _check_inline(config: ListenerConfig, kind: str, group: str, has_file: bool, is_whole: bool) -> None:
     """Raise ConfigError if settings conflict with PEM text in the settings themselves."""
     if kind != PEM:
-        raise ConfigError(f"{config.named(group + '.type')} has to be PEM for what stands in the settings themselves")
+        raise ConfigError(f"{config.named(group + '.type')} must be PEM if the PEM text is in the settings themselves")
     if has_file:
-        raise ConfigError(f"{group}.location and {group}.password are not for what stands in the settings themselves")
+        raise ConfigError(
+            f"{group}.location and {group}.password must not be set if the PEM text is in the settings themselves"
+        )
     if not is_whole:
         raise ConfigError("ssl.keystore.key and ssl.keystore.certificate.chain have to be set together")
 
@@ -133,8 +138,8 @@ def _trusted_of(where: str, data: bytes, password: str | None) -> str:
     store = _loaded(where, data, password)
     if store.key is not None:
         raise ConfigError(
-            f"{where}: there is a private key in it, so it cannot be told which certificates are trusted; "
-            "a trust store has certificates alone"
+            f"{where}: it contains a private key, so it is unclear which certificates are trusted; "
+            "a trust store must contain only certificates"
         )
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -144,17 +149,17 @@ def _trusted_of(where: str, data: bytes, password: str | None) -> str:
 def _loaded(where: str, data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     if data.startswith(_JAVAS_OWN):
         raise ConfigError(
-            f"{where} is a Java key store (JKS); make it PKCS12: keytool -importkeystore "
+            f"{where} is a Java key store (JKS); convert it to PKCS12: keytool -importkeystore "
             "-srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
         )
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
-        raise ConfigError(f"{where}: to read PKCS12 a library is missing: {INSTALL}") from None
+        raise ConfigError(f"{where}: a library to read PKCS12 is missing; run: {INSTALL}") from None
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError:
-        raise ConfigError(f"{where} is no PKCS12 file, or its password is another") from None
+        raise ConfigError(f"{where} is not a PKCS12 file, or the password is wrong") from None
 
 
 def _ordered(leaf: x509.Certificate, others: list[x509.Certificate]) -> Iterator[x509.Certificate]:

@@ -28,7 +28,7 @@ class ListenerSecurity:
         own = ListenerConfig(config, listener)
         mistakes: list[str] = []
         if own.text(_BUILDER) not in (None, _KAFKAS_BUILDER):
-            mistakes.append(f"{own.named(_BUILDER)}: classes of one's own are not supported")
+            mistakes.append(f"{own.named(_BUILDER)}: custom classes are not supported")
         tls = sasl = None
         try:
             tls = TlsSettings.of(own, has_sasl=protocol.has_sasl) if protocol.has_tls else None

@@ -28,7 +28,7 @@ class PlainExchange:
 
     def respond(self, token: bytes) -> bytes:
         if self._is_over:
-            raise SaslError("a token came after the one that PLAIN has")
+            raise SaslError("a second token came, but PLAIN has only one")
         self._is_over = True
         wanted, user, password = _parts(token)
         known = self._passwords.get(user)
@@ -36,7 +36,7 @@ class PlainExchange:
         if known is None or not is_right:
             raise SaslError("a wrong name or password", told=_INVALID)
         if wanted not in ("", user):
-            raise SaslError("it wants to be another than it is", told=OTHER_USER)
+            raise SaslError("it requested another user's authorization id", told=OTHER_USER)
         self._user = user
         return b""
 

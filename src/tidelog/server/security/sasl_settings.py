@@ -90,11 +90,11 @@ def _mistakes(config: ListenerConfig, mechanisms: tuple[str, ...]) -> Iterator[s
     for mechanism in mechanisms:
         if mechanism not in MECHANISMS:
             key, known = config.named("sasl.enabled.mechanisms"), ", ".join(MECHANISMS)
-            yield f"{key}: {mechanism} is not supported for listener {config.listener}; there are {known}"
+            yield f"{key}: {mechanism} is not supported for listener {config.listener}; use {known}"
         if config.of_mechanism(mechanism, _HANDLER) is not None:
-            yield f"{config.prefix}{mechanism.lower()}.{_HANDLER}: classes of one's own are not supported"
+            yield f"{config.prefix}{mechanism.lower()}.{_HANDLER}: custom classes are not supported"
     if config[_HANDLER] is not None:
-        yield f"{config.named(_HANDLER)}: classes of one's own are not supported"
+        yield f"{config.named(_HANDLER)}: custom classes are not supported"
 
 
 def _login_module(config: ListenerConfig, mechanism: str) -> LoginModule | None:
@@ -113,7 +113,7 @@ def _login_module(config: ListenerConfig, mechanism: str) -> LoginModule | None:
         raise ConfigError(f"{key}: {error.message}") from None
     if module.name != _MODULES[mechanism]:
         raise ConfigError(
-            f"{key}: login module {module.name} is not supported; for {mechanism} {_MODULES[mechanism]} is"
+            f"{key}: login module {module.name} is not supported; for {mechanism} use {_MODULES[mechanism]}"
         )
     return module
 

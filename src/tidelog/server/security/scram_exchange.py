@@ -100,7 +100,7 @@ class ScramExchange:
 
     def respond(self, token: bytes) -> bytes:
         if self._is_over:
-            raise SaslError("a token came after the last of the exchange")
+            raise SaslError("a token came after the end of the exchange")
         self._is_over = True
         text = _text(token)
         if self._credential is None:
@@ -114,11 +114,11 @@ class ScramExchange:
     def _challenge(self, text: str) -> str:
         match = _FIRST.fullmatch(text)
         if match is None:
-            raise SaslError("its first message is none of SCRAM without channel binding")
+            raise SaslError("its first message is not a SCRAM message without channel binding")
         if match["wanted"] not in (None, match["user"]):
-            raise SaslError("it wants to be another than it is", told=OTHER_USER)
+            raise SaslError("it requested another user's authorization id", told=OTHER_USER)
         if ",tokenauth=true" in match["extensions"].lower():
-            raise SaslError("it shows a delegation token, and there are none")
+            raise SaslError("it sent a delegation token, which is not supported")
         self._name = match["user"].replace("=2C", ",").replace("=3D", "=")
         self._credential = credential = self._found()
         self._binding = base64.b64encode(match["header"].encode()).decode()
@@ -138,13 +138,13 @@ class ScramExchange:
         """Return the final message if the client's proof is right. Raise SaslError if it is not."""
         match = _FINAL.fullmatch(text)
         if match is None:
-            raise SaslError("its final message is none of SCRAM's")
+            raise SaslError("its final message is not a SCRAM message")
         messages = f"{self._first_messages},{match['unproved']}".encode()
         digest = self._mechanism.digest
         signature = hmac.digest(credential.stored_key, messages, digest)
         proof = _decoded(match["proof"])
         if len(proof) != len(signature):
-            raise SaslError("its proof has not the length of a proof")
+            raise SaslError("its proof has the wrong length")
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         is_right = hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
         if not hmac.compare_digest(match["nonce"].encode(), self._nonce.encode()):

@@ -39,13 +39,13 @@ _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required
 _HIGHEST_LEVEL = 5
 """The highest of OpenSSL's security levels; 0 allows everything."""
 _KEY_ERRORS = {
-    "KEY_VALUES_MISMATCH": "the key is not the certificate's",
+    "KEY_VALUES_MISMATCH": "the private key does not belong to the certificate",
     "CA_MD_TOO_WEAK": (
-        "a certificate is signed with SHA-1 or MD5, which OpenSSL refuses at this security level; have it signed again"
+        "a certificate is signed with SHA-1 or MD5, which OpenSSL refuses at this security level; sign it again"
         " with SHA-256, or allow it with @SECLEVEL=0 in ssl.cipher.suites"
     ),
     "EE_KEY_TOO_SMALL": (
-        "the key is smaller than OpenSSL's security level asks for; make one of at least 2048 bits, or allow it with a"
+        "the key is smaller than OpenSSL's security level allows; create one of at least 2048 bits, or allow it with a"
         " lower @SECLEVEL in ssl.cipher.suites"
     ),
 }
@@ -63,7 +63,7 @@ class TlsSettings:
         """Read the files. Raise ConfigError with the mistake, but without a secret."""
         for key in _REFUSED:
             if config.text(key):
-                raise ConfigError(f"{config.named(key)}: classes of one's own are not supported")
+                raise ConfigError(f"{config.named(key)}: custom classes are not supported")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any trusted certificate may end a chain, as in Java
@@ -85,13 +85,13 @@ def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
     protocol = config.text("ssl.protocol")
     if protocol not in (None, *_PROTOCOLS):
         raise ConfigError(
-            f"{config.named('ssl.protocol')}: {protocol} is not supported; there are {_listed(_PROTOCOLS)}"
+            f"{config.named('ssl.protocol')}: {protocol} is not supported; use one of {_listed(_PROTOCOLS)}"
         )
     names = config.texts("ssl.enabled.protocols") or tuple(_VERSIONS)
     key = config.named("ssl.enabled.protocols")
     for name in names:
         if name not in _VERSIONS:
-            raise ConfigError(f"{key}: {name} is not supported; there are {_listed(_VERSIONS)}")
+            raise ConfigError(f"{key}: {name} is not supported; use {_listed(_VERSIONS)}")
     versions = {_VERSIONS[name] for name in names}
     level, suites = split_security_level(config.texts("ssl.cipher.suites"))
     if level is not None:
@@ -99,7 +99,7 @@ def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
     if suites:
         versions &= _set_suites(context, suites, versions, config.named("ssl.cipher.suites"))
     if not versions:
-        raise ConfigError(f"{config.named('ssl.cipher.suites')}: none of them is for {_listed(names)}")
+        raise ConfigError(f"{config.named('ssl.cipher.suites')}: no suite fits the enabled protocols {_listed(names)}")
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
@@ -108,7 +108,7 @@ def _set_security_level(context: ssl.SSLContext, level: str, key: str) -> None:
     suites = [suite["name"] for suite in context.get_ciphers() if suite["protocol"] != "TLSv1.3"]
     number = level.partition("=")[2]
     if not (number.isascii() and number.isdigit() and int(number) <= _HIGHEST_LEVEL):
-        raise ConfigError(f"{key}: {level} is not a security level; there are @SECLEVEL=0 to {_HIGHEST_LEVEL}")
+        raise ConfigError(f"{key}: {level} is not a security level; use @SECLEVEL=0 to @SECLEVEL={_HIGHEST_LEVEL}")
     context.set_ciphers(":".join([level, *suites]))
 
 
@@ -119,7 +119,7 @@ def _set_suites(
     newest = TLS_13_SUITES.intersection(suites)
     if newest and newest != TLS_13_SUITES and ssl.TLSVersion.TLSv1_3 in versions:
         missing = _listed(sorted(TLS_13_SUITES - newest))
-        raise ConfigError(f"{key}: the suites of TLS 1.3 are offered all or none; {missing} is not named")
+        raise ConfigError(f"{key}: list all suites of TLS 1.3 or none; {missing} is missing")
     older = {suite: openssl_name(suite) for suite in suites if suite not in TLS_13_SUITES}
     for suite, name in older.items():
         try:
@@ -152,7 +152,7 @@ def _reason_of(error: ssl.SSLError) -> str:
     if not error.reason:
         return "they are not valid PEM, or ssl.key.password is not the key's password"
     explained = _KEY_ERRORS.get(error.reason)
-    return f"{explained} ({error.reason})" if explained else f"OpenSSL says {error.reason}"
+    return f"{explained} ({error.reason})" if explained else f"OpenSSL reports {error.reason}"
 
 
 def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sasl: bool) -> None:
@@ -167,7 +167,9 @@ def _set_client_auth(context: ssl.SSLContext, config: ListenerConfig, *, has_sas
     if context.verify_mode is ssl.CERT_NONE:
         return
     if trusted is None:
-        raise ConfigError(f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location: whom to trust")
+        raise ConfigError(
+            f"{config.named('ssl.client.auth')}: {asked} needs ssl.truststore.location with the trusted certificates"
+        )
 
 
 @contextmanager

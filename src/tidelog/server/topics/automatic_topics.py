@@ -35,8 +35,8 @@ class AutomaticTopics:
         try:
             for result in await self._node.metadata.create_topics(topics):
                 if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    _log.warning("Topic %s, which a client asked for, cannot be made: %s", result.name, result.message)
+                    _log.warning("Cannot create topic %s for a client: %s", result.name, result.message)
         except TidelogError as error:
-            _log.warning("%d topics, which a client asked for, cannot be made: %s", len(names), error)
+            _log.warning("Cannot create %d topics for clients: %s", len(names), error)
         finally:
             self._under_way.difference_update(names)

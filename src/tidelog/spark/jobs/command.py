@@ -18,7 +18,7 @@ def job_parser(name: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"tidelog.spark.jobs.{name}", description=description)
     parser.add_argument("directories", nargs="+", metavar="DIR")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="only this topic; repeatable")
-    parser.add_argument("--master", "--remote", metavar="URL", help="Spark's; not with spark-submit")
+    parser.add_argument("--master", "--remote", metavar="URL", help="the URL of Spark's master; not with spark-submit")
     return parser
 
 

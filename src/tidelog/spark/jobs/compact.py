@@ -256,14 +256,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = job_parser("compact", "tidelog compact as a Spark job: prints a JSON object a log.")
-    parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
-    parser.add_argument("--all", action="store_true", help="every log that has anything to clean counts as due")
-    parser.add_argument("--min-dirty-ratio", type=float, metavar="RATIO", help="in place of the topics' own")
+    parser.add_argument("--apply", action="store_true", help="apply the plan; without it, nothing is changed")
+    parser.add_argument("--all", action="store_true", help="treat every log that has anything to clean as due")
+    parser.add_argument("--min-dirty-ratio", type=float, metavar="RATIO", help="instead of the topics' own ratio")
     parser.add_argument("--no-check", action="store_true", help="do not look for what would stop a cleaner")
     add_topic_config(parser)
     parser.add_argument("--config-file", type=Path, metavar="FILE", help="a broker's or topics' properties")
     parser.add_argument(
-        "--spread-bytes", type=int, default=SPREAD_BYTES, metavar="N", help="a log of more takes several tasks"
+        "--spread-bytes",
+        type=int,
+        default=SPREAD_BYTES,
+        metavar="N",
+        help="several tasks clean a log larger than N bytes",
     )
     return parser
 

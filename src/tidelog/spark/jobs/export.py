@@ -138,7 +138,7 @@ def _read_options(paths: Sequence[Path], options: ExportOptions, topics: Collect
     given = {"includeheaders": "true"} | given | {"logdirs": ",".join(str(path) for path in paths)}
     parsed = ReadOptions.parse(given)
     if parsed.mode is not Mode.RECORDS or parsed.columns is not None:
-        raise ConfigError("an export has whole records: the options mode and columns have no place in it")
+        raise ConfigError("an export writes complete records: the options mode and columns are not allowed")
     return given
 
 
@@ -244,16 +244,24 @@ def _row(read: _TopicRead, counted: Mapping[str, Any]) -> tuple[Any, ...]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a JSON object per topic. Return exit code 0."""
     parser = job_parser("export", "records into Parquet as a Spark job: prints a JSON object a topic.")
-    parser.add_argument("--output", metavar="PATH", help="where to; or --table")
+    parser.add_argument("--output", metavar="PATH", help="the path to write to; or use --table")
     parser.add_argument("--table", metavar="NAME", help="a table of the session's catalog")
-    parser.add_argument("--format", default="parquet", metavar="NAME", help="any that the session writes")
+    parser.add_argument("--format", default="parquet", metavar="NAME", help="any format that the session can write")
     parser.add_argument("--mode", default="errorifexists", metavar="WORD", help="errorifexists, append or overwrite")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="of the source; repeatable")
-    parser.add_argument("--write-option", action="append", default=[], metavar="KEY=VALUE", help="of the writer")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the source; repeatable"
+    )
+    parser.add_argument(
+        "--write-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the writer; repeatable"
+    )
     for side in SIDES:
         parser.add_argument(f"--{side}", default="binary", choices=[*Encoding], help="how it is encoded")
         parser.add_argument(f"--{side}-schema", metavar="TEXT", help="DDL for json, an Avro schema for avro")
-    parser.add_argument("--keep-undecodable", action="store_true", help="null, and the bytes in a column of their own")
+    parser.add_argument(
+        "--keep-undecodable",
+        action="store_true",
+        help="keep undecodable rows: null, with the bytes in a separate column",
+    )
     given = parser.parse_args(arguments)
     options = ExportOptions(
         path=given.output,

@@ -73,7 +73,7 @@ def recover(
     Raise DirectoryError for a path that is no log directory, and ConfigError for ``topics`` with ``apply``.
     """
     if apply and topics is not None:
-        raise ConfigError("whole log directories are recovered: name no topic")
+        raise ConfigError("recovery covers whole log directories: do not name a topic")
     paths = require_directories(directories)
     require_disk(paths)
     options = replace(options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), beside=tuple(paths))
@@ -170,7 +170,7 @@ def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a JSON object per row. Return exit code 0, or 3 if a row has an error."""
     parser = job_parser("recover", "tidelog recover as a Spark job: prints a JSON object a directory and partition.")
-    parser.add_argument("--apply", action="store_true", help="do it; without, nothing is changed")
+    parser.add_argument("--apply", action="store_true", help="apply the plan; without it, nothing is changed")
     add_topic_config(parser)
     given = parser.parse_args(arguments)
     options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(given.topic_config))

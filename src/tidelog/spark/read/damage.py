@@ -40,7 +40,7 @@ class DamageReport:
                     position=tail.position,
                     size_bytes=tail.length,
                     offset=self._piece.end,
-                    reason=f"{tail.reason}, behind the log's end",
+                    reason=f"{tail.reason}, after the log end",
                 )
             )
 

@@ -66,7 +66,7 @@ def _directory(text: str) -> str:
     if text.lower().startswith("file:"):
         address = urlsplit(text)
         if address.netloc not in ("", "localhost"):
-            raise ConfigError(f"Option 'logDirs' takes file: URIs of this machine alone: {shown(text)}")
+            raise ConfigError(f"Option 'logDirs' takes only file: URIs of this machine: {shown(text)}")
         text = unquote(address.path)
     return str(path_of(text).absolute())
 

@@ -260,7 +260,7 @@ def _ending(given: Given, use: Use) -> Bound:
     if use is Use.STREAM:
         for name in ENDING:
             if name.lower() in given:
-                raise ConfigError(f"Option '{name}' has no place in a stream, which has no end")
+                raise ConfigError(f"Option '{name}' is not allowed in a stream, which has no end")
         return Bound(everywhere=LATEST)
     bound = _bound(given, "ending", default=LATEST)
     if use is Use.TABLE:

@@ -140,7 +140,7 @@ def find_partitions(
         if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
             remark(
                 f"Process {state.holder} holds {log_dir}: reading up to the high watermarks it checkpointed; "
-                "until=log_end reads on"
+                "set until=log_end to read further"
             )
         for partition in live_partitions(BY_PATH, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
@@ -280,6 +280,6 @@ def _remark_tail(view: LogView, partition: TopicPartition, remark: Remark) -> No
     tail = view.state.invalid_tail
     if tail is not None and view.condition is not Condition.HELD:
         remark(
-            f"{partition} ends at offset {view.log_end}: the {tail.length} bytes behind it are no valid batch "
+            f"{partition} ends at offset {view.log_end}: the {tail.length} bytes after it are no valid batch "
             f"({tail.reason}; file {tail.path}, position {tail.position})"
         )

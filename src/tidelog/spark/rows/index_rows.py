@@ -110,7 +110,9 @@ def _rest(data: bytes, position: int, path: Path) -> IndexCorruptError | None:
     if data.count(0, position) == len(data) - position:
         return None
     return IndexCorruptError(
-        f"{len(data) - position} bytes behind the last entry that ascends are no entries", path=path, position=position
+        f"{len(data) - position} bytes after the last ascending entry are not valid entries",
+        path=path,
+        position=position,
     )
 
 

@@ -21,5 +21,5 @@ class StreamOptions:
         """Parse options, with names in any case. ConfigError names the option, the value and the expected form."""
         read = ReadOptions.parse(options, Use.STREAM)
         if read.mode is not Mode.RECORDS:
-            raise ConfigError(f"Option 'mode' can't be {read.mode} in a stream: it is a stream of records")
+            raise ConfigError(f"Option 'mode' can't be {read.mode} in a stream: a stream reads only records")
         return cls(read=read, limits=TriggerLimits.parse(options))

@@ -82,6 +82,6 @@ class Commits:
                 return attempt()
             except LockedError as error:
                 if self._clock.monotonic_ms() >= end_ms:
-                    waited = f"it was waited for {self._options.lock_timeout_ms} ms (option 'lockTimeout')"
+                    waited = f"waited {self._options.lock_timeout_ms} ms for it (option 'lockTimeout')"
                     raise LockedError(f"{error.message}; {waited}", path=error.path) from None
             self._clock.sleep_ms(_PAUSE_MS)

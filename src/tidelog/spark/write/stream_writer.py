@@ -78,5 +78,5 @@ class LogStreamWriter(DataSourceStreamWriter):
 def _told(context: TaskContext, name: str) -> str:
     value: str | None = context.getLocalProperty(name)
     if value is None:
-        raise ConfigError(f"Spark does not tell its tasks {name}: this is no batch of a streaming query")
+        raise ConfigError(f"Spark did not pass {name} to its task: this is not a batch of a streaming query")
     return value

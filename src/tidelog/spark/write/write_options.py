@@ -62,9 +62,7 @@ class WriteOptions:
         refuse_misspelt(given, KNOWN)
         log_dirs = parse_log_dirs(given)
         if len(log_dirs) > 1 or is_url(log_dirs[0]):
-            raise ConfigError(
-                f"Option 'logDirs' names one directory, on a disk, where it is written to: {shown(log_dirs)}"
-            )
+            raise ConfigError(f"Option 'logDirs' must name one directory on a disk for a write: {shown(log_dirs)}")
         topic = given.get("topic")
         if topic is not None and not is_legal_topic(topic):
             raise ConfigError(f"Option 'topic' is not a legal name for a topic: {shown(topic)}")

@@ -45,7 +45,7 @@ def parse_checkpoint(data: bytes, parse_line: Callable[[str], T | None], *, path
             raise line_error("not an entry", number, line, path)
         entries.append(entry)
     if len(entries) != count:
-        raise CheckpointError(f"{count} entries were announced in line 2, but there are {len(entries)}", path=path)
+        raise CheckpointError(f"line 2 says {count} entries, but there are {len(entries)}", path=path)
     return entries
 
 

@@ -35,7 +35,7 @@ class PartitionMetadata:
         """Parse the file. Raise CheckpointError for another version, a malformed line or the all-zero id ("none")."""
         lines = checkpoint_lines(data, path)
         if len(lines) != 2:
-            raise CheckpointError(f"2 lines were expected, there are {len(lines)}", path=path)
+            raise CheckpointError(f"2 lines were expected, but there are {len(lines)}", path=path)
         version = parse_integer(_value(lines[0], 1, "version", path), bits=32)
         if version != _VERSION:
             raise line_error(f"a version other than {_VERSION}", 1, lines[0], path)
@@ -44,7 +44,7 @@ class PartitionMetadata:
         except ValueError as error:
             raise line_error(str(error), 2, lines[1], path) from None
         if topic_id == _NO_ID:
-            raise line_error("the id of zeros is no topic's", 2, lines[1], path)
+            raise line_error("the all-zero id is not a topic id", 2, lines[1], path)
         return cls(topic_id=topic_id)
 
     def to_bytes(self) -> bytes:

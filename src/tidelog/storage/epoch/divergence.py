@@ -50,7 +50,7 @@ def diverging_epoch(
             f"the end of the last fetched epoch {last_fetched_epoch} is not known", offset=fetch_offset
         )
     if fetch_offset < log_start:
-        raise OffsetOutOfRangeError(f"the log begins at {log_start}", offset=fetch_offset)
+        raise OffsetOutOfRangeError(f"the fetch offset is below the log start {log_start}", offset=fetch_offset)
     if answer.epoch < last_fetched_epoch or answer.end_offset < fetch_offset:
         return answer
     return None

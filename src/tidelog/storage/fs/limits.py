@@ -52,7 +52,7 @@ def too_many_files() -> str:
     soft, hard = open_file_limits()
     allowed = f"this process has too many open files: it may open {soft:,} (ulimit -n"
     if soft < hard:
-        return f"{allowed}), and allow itself {hard:,}: raise it with 'ulimit -n {hard}' before the start"
+        return f"{allowed}), and the hard limit is {hard:,}: raise it with 'ulimit -n {hard}' before the start"
     return f"{allowed}, which is its hard limit too): raise that in limits.conf, or with LimitNOFILE= for a service"
 
 

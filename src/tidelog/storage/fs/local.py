@@ -161,7 +161,9 @@ class LocalFileSystem:
         except OSError as error:
             raise storage_error(error, "open", path) from error
         if record_lock.keep_if_held(fd, status):
-            raise LockedError("it is this process's lock; opening and closing it again would drop the lock", path=path)
+            raise LockedError(
+                "this process holds its lock, and opening and closing the file would release it", path=path
+            )
         mode = status.st_mode
         if not stat_bits.S_ISREG(mode):
             os.close(fd)

@@ -133,7 +133,7 @@ class MappedIndex(ABC):
         """Return ``offset`` as stored. Raise OverflowError if it does not fit; Kafka: IndexOffsetOverflowException."""
         if not self.can_append_offset(offset):
             raise OverflowError(
-                f"offset {offset} does not lie within 31 bits above the base offset {self._base_offset} of {self._path}"
+                f"offset {offset} is not within 31 bits above the base offset {self._base_offset} of {self._path}"
             )
         return offset - self._base_offset
 

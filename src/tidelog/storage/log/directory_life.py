@@ -17,7 +17,7 @@ from tidelog.storage.log.log_state import LogState
 def require_free(state: LogState, directory: Path) -> None:
     """Raise DirectoryError if another directory has that name. The log itself stays usable."""
     if directory != state.directory and state.fs.exists(directory):
-        raise DirectoryError("a log cannot be renamed to a directory that exists", path=directory)
+        raise DirectoryError("a log cannot be renamed to an existing directory", path=directory)
 
 
 def rename_directory(state: LogState, directory: Path, *, syncs: bool = True) -> None:

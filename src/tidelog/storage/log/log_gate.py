@@ -49,7 +49,7 @@ class LogGate:
         A failed log must not be flushed either, because its unfinished segment would then count as complete.
         """
         if self.failure is not None:
-            message = f"the log takes no writes since one failed: {self.failure}"
+            message = f"the log refuses writes because an earlier one failed: {self.failure}"
             raise StorageError(message, path=self.directory) from _root(self.failure)
 
     @contextmanager
@@ -63,7 +63,7 @@ class LogGate:
                 locks.enter_context(self.files)
                 locks.enter_context(self.lock)
             if not self.is_closed and self.failure is None:
-                self.failure = StorageError("the log was let go without an orderly end", path=self.directory)
+                self.failure = StorageError("the log was closed without a clean shutdown", path=self.directory)
             self.is_closed = True
             yield
 
@@ -96,7 +96,7 @@ class _Changing:
             gate.lock.release()
             gate.require_open()
             gate.require_sound()
-            raise ClosedError("another log has taken the place of this one, or it was deleted", path=gate.directory)
+            raise ClosedError("the log was replaced by another one or deleted", path=gate.directory)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, StorageError):

@@ -64,7 +64,7 @@ def read_segments(
     if start < limit.message_offset:
         candidates = segments.between(start)
         if not candidates or candidates[0].base_offset > start:
-            raise OffsetOutOfRangeError("the segment was removed just now", path=directory, offset=start)
+            raise OffsetOutOfRangeError("the segment was removed during the read", path=directory, offset=start)
         for segment in candidates:
             if segment.base_offset >= limit.message_offset:
                 break  # compaction has since replaced the segment that the limit refers to

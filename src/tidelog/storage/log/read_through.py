@@ -44,7 +44,7 @@ def read_through(log: ReadableLog, start: int, end: int, max_bytes: int) -> Iter
         following = int(table.last_offset[-1]) + 1 if len(table) else start
         if following <= start:
             raise CorruptRecordError(
-                f"the log goes on to {end}, but no whole batch is found", path=log.directory, offset=start
+                f"the log continues to offset {end}, but no complete batch was found", path=log.directory, offset=start
             )
         yield LogChunk(data, table)
         start = following

@@ -48,7 +48,7 @@ def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequenc
     )
     if not is_what_was_read:
         raise LogCleaningAbortedError(
-            f"the segments from {old[0].base_offset} to {old[-1].base_offset} are not those that were read any more",
+            f"the segments from {old[0].base_offset} to {old[-1].base_offset} have changed since they were read",
             path=state.directory,
         )
     # Before the swap, so that a file opened from here on is the old segment's, or missing, but never the new one's.

@@ -26,7 +26,7 @@ def close_logs(directories: Collection[LogDirectory], threads: int) -> set[Path]
         try:
             directory.logs[partition].close()
         except TidelogError as error:
-            _log.log(level_of(error), "%s was not closed in order: %s", directory.logs[partition].directory, error)
+            _log.log(level_of(error), "%s was not closed cleanly: %s", directory.logs[partition].directory, error)
             failed.add(directory.path)
         directory.closed(partition)
 

@@ -161,7 +161,7 @@ class Loading:
             self._opening.on_failure(error)
             return []
         if directory.was_clean:
-            _log.info("Skipping recovery of %d logs in %s: it was stopped in order", len(jobs), directory.path)
+            _log.info("Skipping recovery of %d logs in %s: a clean shutdown file was found", len(jobs), directory.path)
         else:
             _log.info("Recovering %d logs in %s: no clean shutdown file was found", len(jobs), directory.path)
         return sorted(jobs, key=lambda job: -job.unflushed_bytes)
@@ -172,7 +172,7 @@ class Loading:
         try:
             name = PartitionDirectoryName.parse(text)
         except DirectoryError as error:
-            _log.warning("%s in %s; it is left alone", error.message, directory.path)
+            _log.warning("%s in %s; the directory is ignored", error.message, directory.path)
             found.unknown.append(path)
             return []
         if name.purpose is DirectoryPurpose.STRAY:

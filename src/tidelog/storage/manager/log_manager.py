@@ -119,7 +119,7 @@ class LogManager:
         """
         with self._mutex:
             if self._is_started:
-                raise RuntimeError("the log manager was started before")
+                raise RuntimeError("the log manager was already started")
             self._is_started = True
             try:
                 self._directories.open()
@@ -446,7 +446,7 @@ class LogManager:
     def _begin_move(self, partition: TopicPartition) -> None:
         current, future = self.log(partition), self._table.future[partition]
         if current is None:
-            _log.warning("%s waits for a current log that is not here; it is left alone", future.directory)
+            _log.warning("%s is a future log without a current log; its move does not continue", future.directory)
         else:
             self._cleaning.moves(partition)
             self._moves.begin(partition, LogMove(current, future))

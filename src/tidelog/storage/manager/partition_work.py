@@ -113,4 +113,4 @@ class PartitionWork(Generic[_P]):
 
 def require_not_cancelled(cancelled: threading.Event, path: Path) -> None:
     if cancelled.is_set():
-        raise CancelledError("the run was cancelled; it can be started again", path=path)
+        raise CancelledError("the run was cancelled; run it again to continue", path=path)

@@ -75,7 +75,7 @@ class WrittenDirectory:
             if self._closed:
                 raise ClosedError("the log directory is closed", path=self.path)
             if partition in self._open:
-                raise LockedError("the log is open in this process already", path=path)
+                raise LockedError("the log is already open in this process", path=path)
             topic_id = self._metadata.topic_id(partition.topic)
             directory = self.path / path.name
             log = self._directory.open_log(

@@ -383,7 +383,7 @@ class TestEndedEarly:
             if next(calls, None) is None:
                 log.truncate_to(38)
 
-        with pytest.raises(LogCleaningAbortedError, match="not those that were read"):
+        with pytest.raises(LogCleaningAbortedError, match="have changed since they were read"):
             home.clean(log, check_done=check_done)
         assert log.end_offset == 38
         assert home.files(".log.cleaned") == []
@@ -401,7 +401,7 @@ class TestEndedEarly:
                 log.maybe_increment_log_start_offset(end)
                 log.delete_old_segments()
 
-        with pytest.raises(LogCleaningAbortedError, match="not those that were read"):
+        with pytest.raises(LogCleaningAbortedError, match="have changed since they were read"):
             home.rewrite(log, log.segments[:2], obsolete=[0], check_done=delete)
         assert log.base_offsets == [end]
         assert home.files(".log.deleted") == [0, 1]

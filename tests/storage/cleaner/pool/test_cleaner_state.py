@@ -351,7 +351,7 @@ class TestCheckpoints:
     def test_an_unreadable_one_counts_as_empty(self, home: CleanerHome, caplog: pytest.LogCaptureFixture) -> None:
         (home.path / CLEANER_CHECKPOINT).write_text("not a number\n")
         assert make(home).checkpoint_of(home.path) == {}
-        assert "taken as empty" in caplog.text
+        assert "treated as empty" in caplog.text
         assert home.failures == []
 
     def test_a_write_that_the_disk_refuses_is_reported(self, home: CleanerHome) -> None:

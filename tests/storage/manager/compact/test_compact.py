@@ -164,7 +164,7 @@ class TestInto:
     def test_what_is_there_is_not_written_over(self, dirty: Path) -> None:
         with pytest.raises(DirectoryError, match="already"):
             compact_into(LOCAL, dirty, options(), output=dirty.parent)
-        with pytest.raises(DirectoryError, match="cannot lie in"):
+        with pytest.raises(DirectoryError, match="cannot be inside the source directory"):
             compact_into(LOCAL, dirty, options(), output=dirty / "copy")
 
     def test_a_source_that_is_opened_meanwhile(self, dirty: Path) -> None:

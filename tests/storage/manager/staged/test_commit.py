@@ -229,7 +229,7 @@ def test_what_stands_in_the_way_is_told_and_the_intent_stays(home: Home) -> None
     last = home.path / commit.names[-1]
     data = last.read_bytes()
     last.write_bytes(data + data)
-    with pytest.raises(CorruptRecordError, match="its writer wrote"):
+    with pytest.raises(CorruptRecordError, match="its writer reported"):
         open_directory(home.path)
     assert read_intent(LOCAL, home.path) == commit
     assert not home.is_clean

@@ -65,4 +65,4 @@ def entry_fields(acl: Acl) -> Mapping[str, Any]:
 
 def _check(*numbers: int) -> None:
     if 0 in numbers:
-        raise MalformedMessageError("an access control entry, or a filter, has an element that says UNKNOWN")
+        raise MalformedMessageError("an ACL or a filter has an element with the value UNKNOWN")

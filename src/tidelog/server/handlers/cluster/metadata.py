@@ -113,7 +113,7 @@ def _check(request: Struct, version: int) -> None:
     if version >= _FIRST_WITH_IDS:
         named = [asked.name for asked in request.topics or () if asked.topic_id is None]
         if None in named and len(named) == len(request.topics):
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "A topic is asked for without name and id.")
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "A topic in the request has neither a name nor an id.")
         return
     for asked in request.topics or ():
         if asked.name is None:

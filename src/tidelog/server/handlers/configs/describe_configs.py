@@ -47,7 +47,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
             )
     once = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if len(once) > MOST_RESOURCES:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, f"A request describes {MOST_RESOURCES} resources at most.")
+        raise ApiError(ErrorCode.POLICY_VIOLATION, f"A request may describe at most {MOST_RESOURCES} resources.")
     results = EncodedResults(context.version)
     descriptions = _Descriptions(broker, request, results)
     async for resource in in_pieces(once.values(), _AT_ONCE):

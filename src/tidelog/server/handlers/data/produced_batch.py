@@ -88,7 +88,7 @@ def _batch_size(records: bytearray, position: int) -> int:
         return 0
     length, magic = _SHAPE.unpack_from(records, position)
     if length < _SMALLEST_BATCH or not 0 <= magic <= _CURRENT_MAGIC:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"no batch has the length {length} and the format {magic}")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length} and the magic {magic}")
     return length + _PREFIX_BYTES if length + _PREFIX_BYTES <= left else 0
 
 

@@ -86,14 +86,14 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
 async def _make(broker: Broker, topic: str) -> None:
     for result in await broker.metadata.create_topics([automatic_topic(topic, broker.config)]):
         if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            _log.warning("%s cannot be made: %s", topic, result.message)
+            _log.warning("Topic %s cannot be created: %s", topic, result.message)
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
     made = broker.metadata.image.topics.get(topic)
     if made is None:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is gone")
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {topic} was deleted")
     return TopicPartition(topic, partition_of(key, len(made.partitions)))
 
 

@@ -24,7 +24,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     _authorize(broker.authorizer, context, request.transactional_id)
     named = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if (named.producer_id == NO_PRODUCER_ID) != (named.producer_epoch == NO_EPOCH):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id and an epoch must be given together")
     if request.transactional_id is None:
         return _answer(ProducerIdAndEpoch(await broker.transactions.new_producer_id(), 0))
     wish = Initialization(timeout_ms=request.transaction_timeout, named=None if named == NO_PRODUCER else named)

@@ -29,7 +29,7 @@ def left_metadata(fs: FileSystem, directory: Path) -> list[Path]:
     """
     if directory.is_symlink():
         raise DirectoryError(
-            "it is a link, and what it leads to is not the metadata's to clear: take the link away", path=directory
+            "it is a symbolic link, and its target must not be cleared: remove the link", path=directory
         )
     if not fs.exists(directory):
         return []
@@ -38,7 +38,7 @@ def left_metadata(fs: FileSystem, directory: Path) -> list[Path]:
     for path in paths:
         if path.is_symlink() or not (path in unfinished or _is_known(path.name)):
             raise DirectoryError(
-                f"{path.name!r} is no file of a metadata log, which has to begin anew here: move it elsewhere",
+                f"{path.name!r} is not a file of a metadata log, and a new log must begin here: move it elsewhere",
                 path=directory,
             )
     return paths

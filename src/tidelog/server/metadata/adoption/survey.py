@@ -119,9 +119,7 @@ def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
     for path in request.directories:
         for partition in topic_partitions(reading, path):
             if partition in found:
-                raise DirectoryError(
-                    f"{partition} lies in {found[partition]}, too: take one of the two away", path=path
-                )
+                raise DirectoryError(f"{partition} is also in {found[partition]}: move one of the two away", path=path)
             found[partition] = path
     return Survey(
         node_id=_agreed_node(request.node_id, properties),
@@ -136,20 +134,20 @@ def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
 def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaProperties | None:
     holder = fs.lock_holder(path / LOCK_FILE)
     if holder is not None:
-        raise LockedError(f"process {holder} holds the directory: stop it first", path=path)
+        raise LockedError(f"process {holder} has locked the directory: stop it first", path=path)
     properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
     if path != metadata_directory:
         return properties
     if properties is not None and properties.version > 0:
         raise DirectoryError(
-            f"{META_PROPERTIES_FILE} has version {properties.version}: a broker with a metadata log of its own has this"
-            " directory, nothing is to be done (`tidelog metadata` shows what is in it)",
+            f"{META_PROPERTIES_FILE} has version {properties.version}: this directory already has a metadata log,"
+            " so there is nothing to import (`tidelog metadata` shows it)",
             path=path,
         )
     if not _is_unfinished(fs, path) and (view := read_metadata(fs, path)) is not None and not view.is_empty:
         raise DirectoryError(
-            f"there is a metadata log, but {META_PROPERTIES_FILE} is not of a broker that has one: it was on its way"
-            " from ZooKeeper to KRaft; finish that with Kafka, or take __cluster_metadata-0 away",
+            f"there is a metadata log, but {META_PROPERTIES_FILE} is not from a KRaft broker: a migration"
+            " from ZooKeeper to KRaft is unfinished. Finish it with Kafka, or remove __cluster_metadata-0",
             path=path,
         )
     left_metadata(fs, path / METADATA_DIRECTORY)
@@ -166,17 +164,17 @@ def _agreed_node(asked: int | None, properties: Mapping[Path, MetaProperties | N
     if asked is not None:
         known.setdefault(asked, Path("--node-id"))
     if len(known) > 1:
-        raise ConfigError(f"the directories are of different brokers: {_each(known)}")
+        raise ConfigError(f"the directories belong to different brokers: {_each(known)}")
     node_id = next(iter(known), None)
     if node_id is None:
-        raise ConfigError("no meta.properties says which broker's the directory is: name it with --node-id")
+        raise ConfigError("no meta.properties has a node id: set it with --node-id")
     return node_id
 
 
 def _agreed_cluster(properties: Mapping[Path, MetaProperties | None]) -> str | None:
     known = {found.cluster_id: path for path, found in properties.items() if found and found.cluster_id is not None}
     if len(known) > 1:
-        raise ConfigError(f"the directories are of different clusters: {_each(known)}")
+        raise ConfigError(f"the directories belong to different clusters: {_each(known)}")
     return next(iter(known), None)
 
 
@@ -209,7 +207,7 @@ def _topic(
         raise DirectoryError(
             f"{name} has no partition {', '.join(map(str, missing))}{f' and {more} more' if more else ''} here, but"
             f" {last}: the others lie on another"
-            " broker or disk; bring all of them together, or take this topic's directories away",
+            " broker or disk. Copy all of them here, or move this topic's directories away",
             path=places[last],
         )
     homes = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
@@ -218,8 +216,8 @@ def _topic(
     if len(known) > 1:
         one, other, *_ = known.values()
         raise DirectoryError(
-            f"{one.name} and {other.name} have different topic ids: one of them is of a topic of that name that was"
-            " deleted; take it away",
+            f"{one.name} and {other.name} have different topic ids: one of them belongs to a deleted topic"
+            " of that name. Move that directory away",
             path=other,
         )
     kept = {**KEEPING, "cleanup.policy": "compact"} if is_compacted else KEEPING

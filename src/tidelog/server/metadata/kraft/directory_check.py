@@ -35,14 +35,14 @@ def require_kraft(fs: FileSystem, path: Path) -> None:
     properties = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
     if properties is not None and properties.version == _WITH_ZOOKEEPER:
         raise DirectoryError(
-            f"{META_PROPERTIES_FILE} has version 0: a broker with ZooKeeper left this directory, and its metadata is"
-            f" not here. `tidelog import {path}` shows how it gets a metadata log",
+            f"{META_PROPERTIES_FILE} has version 0: this directory is from a ZooKeeper broker, and its metadata is"
+            f" not here. `tidelog import {path}` shows how to create a metadata log",
             path=path,
         )
     if properties is None and (partition := next(topic_partitions(fs, path), None)) is not None:
         raise DirectoryError(
-            f"there are partitions ({partition}) but no {META_PROPERTIES_FILE}, so nobody knows to which cluster and"
-            f" broker they belong. `tidelog import {path}` shows how the directory gets its metadata",
+            f"there are partitions ({partition}) but no {META_PROPERTIES_FILE}, so it is unknown to which cluster and"
+            f" broker they belong. `tidelog import {path}` shows how to create the metadata",
             path=path,
         )
 

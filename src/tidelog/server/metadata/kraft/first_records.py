@@ -37,7 +37,7 @@ def feature_levels(release: str | None, asked: Mapping[str, int], *, voters_in_l
         if name not in SUPPORTED:
             raise ConfigError(f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(SUPPORTED))}")
         if level not in SUPPORTED[name]:
-            raise ConfigError(f"No feature:{name} with feature level {level}; supported are {SUPPORTED[name]}")
+            raise ConfigError(f"No feature:{name} with feature level {level}; supported levels are {SUPPORTED[name]}")
         levels[name] = level
     for name, level in levels.items():
         needed = NEEDED_METADATA_VERSION.get((name, level), 0)
@@ -74,5 +74,5 @@ def _kraft_version(asked: int | None, voters_in_log: bool) -> int:
     """Return 1 if the voters are in the log. Raise ConfigError if the requested version contradicts that."""
     if asked is not None and bool(asked) != voters_in_log:
         where = "in the log (--standalone or --initial-controllers)" if voters_in_log else "in controller.quorum.voters"
-        raise ConfigError(f"Cannot set {KRAFT_VERSION} to {asked}: the voters stand {where}")
+        raise ConfigError(f"Cannot set {KRAFT_VERSION} to {asked}: the voters are {where}")
     return int(voters_in_log)

@@ -151,7 +151,7 @@ class MetadataLog:
         newest = known[-1] if known else None
         if newest is None and start > 0:
             raise CheckpointError(
-                f"the log begins at offset {start}, but there is no snapshot of what was before", path=self.directory
+                f"the log begins at offset {start}, but no snapshot has the records before it", path=self.directory
             )
         if newest is not None:
             yield from read_image_batches(self._fs, self.directory, newest)

@@ -197,7 +197,7 @@ class MetadataStore:
         return [waiting for listener in list(self._listeners) if (waiting := _tell(listener, change)) is not None]
 
     def _fail(self, error: TidelogError) -> None:
-        _log.critical("The cluster metadata cannot be changed any more: %s", error)
+        _log.critical("The cluster metadata can no longer be changed: %s", error)
         self._failure = error
         self._setup.on_failure(error)
 
@@ -251,8 +251,8 @@ class MetadataStore:
         records = read_first_records(self._setup.fs, self._setup.directory)
         if not records:
             raise CheckpointError(
-                "nothing says with which features the new cluster begins: neither the snapshot of offset 0 nor"
-                " bootstrap.checkpoint is there (`tidelog format` writes it)",
+                "the features of the new cluster are not defined: neither the snapshot of offset 0 nor"
+                " bootstrap.checkpoint exists (`tidelog format` writes the snapshot)",
                 path=self.log.directory / BOOTSTRAP_ID.file_name,
             )
         return records

@@ -64,7 +64,7 @@ def require_alone(voters: Voters, node_id: int) -> None:
     if others or not voters.ids:
         raise ConfigError(
             f"the metadata quorum has the voters {', '.join(map(str, voters.ids)) or 'none'}: node {node_id} can only"
-            " keep the metadata of a cluster whose one voter it is"
+            " keep the metadata of a cluster if it is the only voter"
         )
 
 

@@ -77,16 +77,16 @@ def _newer_refusals(image: MetadataImage) -> Iterator[str]:
     if image.passed_over:
         named = [f"offset {one.offset}: {one.reason}" for one in image.passed_over]
         yield (
-            f"a later release of Kafka has written records ({_listed(named)}), and this one serves the metadata of"
-            f" Kafka up to {_NEWEST_RELEASE}: serve the directory with the Kafka that wrote it"
+            f"a later release of Kafka has written records ({_listed(named)}), and this release serves metadata of"
+            f" Kafka up to {_NEWEST_RELEASE}: use the Kafka release that wrote it"
         )
 
 
 def _log_refusals(view: MetadataView) -> Iterator[str]:
     if view.epoch not in _EPOCHS or view.end_offset > _LAST_OFFSET:
         yield (
-            f"the metadata log ends at epoch {view.epoch} and offset {view.end_offset}, and there is none, or hardly"
-            " one, after these: something else than Kafka has written it; take the directory from a copy that you trust"
+            f"the metadata log ends at epoch {view.epoch} and offset {view.end_offset}, which leaves hardly any room"
+            " for more: Kafka did not write this. Restore the directory from a trusted copy"
         )
 
 
@@ -94,20 +94,20 @@ def _quorum_refusals(voters: Voters, node_id: int, directory_id: uuid.UUID | Non
     if voters.kraft_version not in SUPPORTED[KRAFT_VERSION]:
         yield (
             f"kraft.version {voters.kraft_version} (control record KRAFT_VERSION) is not known here, only"
-            f" {SUPPORTED[KRAFT_VERSION]}: a newer Kafka has written it"
+            f" {SUPPORTED[KRAFT_VERSION]}: a newer Kafka wrote it. Use that Kafka release"
         )
     others = [str(voter) for voter in voters.ids if voter != node_id]
     if others or (voters.kraft_version and not voters.ids):
         yield (
             f"the metadata quorum has the voters {', '.join(map(str, voters.ids)) or 'none'}: node {node_id} can only"
-            " keep the metadata of a cluster whose one voter it is; take the others out of the quorum"
-            " (kafka-metadata-quorum remove-controller), or start this with the voter's node.id"
+            " keep the metadata of a cluster if it is the only voter. Remove the other voters from the quorum"
+            " (kafka-metadata-quorum remove-controller), or start this broker with the voter's node.id"
         )
     for voter in voters.voters if voters.kraft_version else ():
         if voter.id == node_id and directory_id not in (None, voter.directory_id):
             yield (
                 f"the voter {node_id} of the metadata quorum has the directory id {uuid_to_text(voter.directory_id)}"
-                f" (control record KRAFT_VOTERS), meta.properties says {uuid_to_text(directory_id)}: the log is of"
+                f" (control record KRAFT_VOTERS), meta.properties has {uuid_to_text(directory_id)}: the log is of"
                 " another directory"
             )
 
@@ -116,7 +116,7 @@ def _broker_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
     others = [str(broker) for broker in sorted(image.brokers) if broker != node_id]
     if others:
         yield (
-            f"other brokers are registered (RegisterBrokerRecord of {_listed(others)}), and this one serves alone:"
+            f"other brokers are registered (RegisterBrokerRecord of {_listed(others)}), but only one is supported:"
             f" with Kafka, move their partitions to node {node_id} and unregister them (kafka-cluster unregister --id"
             " ID)"
         )
@@ -130,7 +130,7 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
         known = f"knows {levels}" if levels is not None else "does not know that feature"
         yield (
             f"{name} is at level {level} (FeatureLevelRecord), and this release {known}, as Kafka {_NEWEST_RELEASE}"
-            " has it: serve it with the Kafka that wrote it, or have that Kafka set the feature back (kafka-features"
+            " has it: use the Kafka release that wrote it, or downgrade the feature with that release (kafka-features"
             " downgrade)"
         )
 
@@ -143,8 +143,8 @@ def _partition_refusals(image: MetadataImage) -> Iterator[str]:
     ]
     if found:
         yield (
-            f"there are partitions that cannot be (PartitionRecord, PartitionChangeRecord of {_listed(found)}):"
-            " something else than Kafka has written this log; take the directory from a copy that you trust"
+            f"there are partitions that are not valid (PartitionRecord, PartitionChangeRecord of {_listed(found)}):"
+            " Kafka did not write this log. Restore the directory from a trusted copy"
         )
 
 
@@ -165,8 +165,8 @@ def _topic_refusals(image: MetadataImage) -> Iterator[str]:
     if odd:
         yield (
             f"there are topics (TopicRecord of {_listed([repr(name[:_SHOWN_CHARACTERS]) for name in odd])}) whose names"
-            " are not legal, and directories would be made of them; Kafka gives no topic such a name, so something else"
-            " has written this log: take the directory from a copy that you trust"
+            " are not valid, and they would become directory names. Kafka does not allow them, so another program"
+            " wrote this log: restore the directory from a trusted copy"
         )
     tiered = sorted(
         resource.name
@@ -175,8 +175,8 @@ def _topic_refusals(image: MetadataImage) -> Iterator[str]:
     )
     if tiered:
         yield (
-            f"there are tiered topics (ConfigRecord {_TIERED}=true of {_listed(tiered)}), and remote storage is not"
-            f" read here: with Kafka, set {_TIERED}=false and remote.log.delete.on.disable=true for them, or delete"
+            f"there are tiered topics (ConfigRecord {_TIERED}=true of {_listed(tiered)}), but remote storage is not"
+            f" supported: with Kafka, set {_TIERED}=false and remote.log.delete.on.disable=true for them, or delete"
             " them"
         )
 

@@ -68,7 +68,7 @@ class Replay:
         except TidelogError as error:
             raise type(error)(error.message, path=self._path, offset=offset) from None
         except Exception as error:
-            message = f"a batch of the cluster metadata has a record that cannot be: {error!r}"
+            message = f"a batch of the cluster metadata has a record that is not valid: {error!r}"
             raise CorruptRecordError(message, path=self._path, offset=offset) from error
 
     def _take_all(self, records: Iterable[MetadataRecord]) -> None:

@@ -102,9 +102,9 @@ def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
     except CorruptRecordError as error:
         raise CheckpointError(f"a snapshot cannot be read: {error}", path=path) from None
     if not batches or not _has(batches[0], ControlType.SNAPSHOT_HEADER):
-        raise CheckpointError("a snapshot begins with its header", path=path)
+        raise CheckpointError("the snapshot does not begin with its header", path=path)
     if not _has(batches[-1], ControlType.SNAPSHOT_FOOTER):
-        raise CheckpointError("a snapshot ends with its footer", path=path)
+        raise CheckpointError("the snapshot does not end with its footer", path=path)
     return batches
 
 

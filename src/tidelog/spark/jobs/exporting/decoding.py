@@ -111,7 +111,7 @@ def _with_field(schema: str) -> str | None:
     try:
         parsed: Any = json.loads(schema)
     except ValueError as error:
-        raise ConfigError(f"an Avro schema is JSON: {error}") from None
+        raise ConfigError(f"an Avro schema must be JSON: {error}") from None
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         return None
     marker = {"name": _DECODED, "type": "boolean", "default": True}

@@ -51,11 +51,11 @@ def _ours(error: Exception, format_name: str) -> TidelogError | None:
     if (found := _OURS.search(text)) is not None:
         return TidelogError(found[1])
     if _NO_FORMAT in text:
-        return ConfigError(f"this Spark session has no format {format_name}: {_PACKAGES} has to name its package")
+        return ConfigError(f"this Spark session has no format {format_name}: add its package to {_PACKAGES}")
     if _NO_AVRO in text:
-        return ConfigError(f"this Spark session has no Avro: {_PACKAGES} has to name {AVRO_PACKAGE}:VERSION")
+        return ConfigError(f"this Spark session has no Avro: add {AVRO_PACKAGE}:VERSION to {_PACKAGES}")
     if (found := _NO_SCHEMA.search(text)) is not None:
-        return ConfigError(f"an Avro schema is none: {found[1]}")
+        return ConfigError(f"an Avro schema is invalid: {found[1]}")
     if isinstance(error, AnalysisException):
         return ConfigError(text.strip().splitlines()[0])
     return None

@@ -43,10 +43,13 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
     """Adopt a file; durable on return. Raise OffsetOutOfRangeError above 63 bits, ValueError if it lies elsewhere."""
     root = staged.path.parent
     if root != state.directory.parent:
-        raise ValueError(f"{staged.path} does not lie beside {state.directory}")
+        raise ValueError(f"{staged.path} must be in the parent directory of {state.directory}")
     first = state.offsets.log_end.message_offset
     if first + staged.record_count > MAX_OFFSET:
-        raise OffsetOutOfRangeError(f"{staged.record_count} records do not fit behind {first}", path=state.directory)
+        raise OffsetOutOfRangeError(
+            f"{staged.record_count} records do not fit after offset {first}: an offset has at most 63 bits",
+            path=state.directory,
+        )
     if not staged.record_count:
         state.fs.remove(staged.path)
         state.fs.sync_dir(root)

@@ -113,9 +113,7 @@ def _read_table(fs: FileSystem, path: Path) -> BatchTable:
         position = int(whole.position[np.argmin(sound)])
         raise CorruptRecordError("a staged batch is damaged", path=path, position=position)
     if whole.end_position != size:
-        raise CorruptRecordError(
-            "a staged file does not end with a whole batch", path=path, position=whole.end_position
-        )
+        raise CorruptRecordError("the staged file ends within a batch", path=path, position=whole.end_position)
     return whole
 
 
@@ -131,7 +129,8 @@ def _require_plain(table: BatchTable, path: Path) -> None:
         row = table.row(int(np.argmin(plain)))
         raise InvalidRecordError(
             f"a staged batch has producer id {row.producer_id}, attributes {row.attributes:#x} and {row.record_count}"
-            f" records with {row.last_offset - row.base_offset + 1} offsets: it has to be plain, without gaps",
+            f" records with {row.last_offset - row.base_offset + 1} offsets; it must have no producer id,"
+            " transaction, control records or gaps",
             path=path,
             position=row.position,
         )
@@ -154,11 +153,13 @@ def _require_settings(table: BatchTable, path: Path, config: LogConfig) -> None:
     if len(other_time):
         position = int(table.position[other_time[0]])
         kind = config.message_timestamp_type
-        raise InvalidTimestampError(f"a staged batch has not {kind}, as the log has", path=path, position=position)
+        raise InvalidTimestampError(
+            f"a staged batch's timestamp type is not the log's, {kind}", path=path, position=position
+        )
     largest = int(np.argmax(table.size))
     if int(table.size[largest]) > config.max_message_bytes:
         raise RecordTooLargeError(
-            f"a staged batch has {int(table.size[largest])} bytes, allowed is {config.max_message_bytes}",
+            f"a staged batch has {int(table.size[largest])} bytes, above the limit of {config.max_message_bytes}",
             path=path,
             position=int(table.position[largest]),
         )

@@ -155,7 +155,7 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
     batches = analysis.batches
     last_offset = first_offset + analysis.record_count - 1
     if last_offset > MAX_OFFSET:
-        raise InvalidRecordError("the offsets would pass 63 bits", offset=first_offset)
+        raise InvalidRecordError("the offsets would exceed 63 bits", offset=first_offset)
     if analysis.old_format is not None:
         return _old_format(analysis, analysis.old_format, first_offset, last_offset, now_ms)
     PLACE.pack_into(batches, 0, first_offset, len(batches) - PREFIX_BYTES, leader_epoch)
@@ -174,21 +174,23 @@ def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, 
         at = row.position
         if origin is AppendOrigin.RAFT_LEADER and row.leader_epoch != leader_epoch:
             raise InvalidRecordError(
-                f"a batch has the epoch {row.leader_epoch}, its leader {leader_epoch}", position=at
+                f"a batch has leader epoch {row.leader_epoch}, but its leader has epoch {leader_epoch}", position=at
             )
         if row.magic >= CURRENT_MAGIC and origin is AppendOrigin.CLIENT and row.base_offset != 0:
             raise InvalidRecordError(f"a producer's batch begins at offset {row.base_offset}, not 0", position=at)
         if row.size > rules.max_batch_bytes:
-            raise RecordTooLargeError(f"a batch has {row.size} bytes, allowed is {rules.max_batch_bytes}", position=at)
+            raise RecordTooLargeError(
+                f"a batch has {row.size} bytes, above the limit of {rules.max_batch_bytes}", position=at
+            )
         if not row.crc_ok:
-            raise CorruptRecordError(f"the CRC of a batch is not {row.crc:#010x}, as it says", position=at)
+            raise CorruptRecordError(f"the CRC of a batch does not match the stored {row.crc:#010x}", position=at)
         if origin is AppendOrigin.RAFT_LEADER and row.last_offset <= last_offset:
             raise OffsetsOutOfOrderError(
-                f"a batch ends at offset {row.last_offset}, the one before at {last_offset}", position=at
+                f"a batch ends at offset {row.last_offset}, the previous one at {last_offset}", position=at
             )
         last_offset = row.last_offset
     if table.stop not in (Stop.END, Stop.PARTIAL):
-        raise CorruptRecordError("a batch's size or format cannot be", position=table.end_position)
+        raise CorruptRecordError("a batch has an invalid size or format", position=table.end_position)
 
 
 def _kept(buffer: bytearray, table: BatchTable) -> Analysis:
@@ -215,7 +217,7 @@ def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: 
     codec_name(source)
     first = table.row(0)
     if len(table) > 1 and (first.magic >= CURRENT_MAGIC or source != NONE):
-        raise InvalidRecordError("more than one batch, where only one of format v2, or compressed, may come")
+        raise InvalidRecordError("more than one batch: a batch of format v2, or a compressed one, must be the only one")
     if first.magic == CURRENT_MAGIC == rules.magic:
         check_batch(first, first.magic, rules, origin)
         if source == rules.target_codec(source) or first.attributes & CONTROL_FLAG:
@@ -266,7 +268,9 @@ def _built(
 
 def _check_size(batch: bytearray, rules: AppendRules) -> None:
     if len(batch) > rules.max_batch_bytes:
-        raise RecordTooLargeError(f"the batch built anew has {len(batch)} bytes, allowed is {rules.max_batch_bytes}")
+        raise RecordTooLargeError(
+            f"the rebuilt batch has {len(batch)} bytes, above the limit of {rules.max_batch_bytes}"
+        )
 
 
 def _old_format(

@@ -49,7 +49,7 @@ def write_set(
     lowest = _lowest_offset(state, table)
     if table.summary.last_offset - lowest > MAX_RELATIVE_OFFSET:
         raise RecordBatchTooLargeError(
-            f"a set of the offsets {lowest} to {table.summary.last_offset} spans more than a segment can",
+            f"the offsets {lowest} to {table.summary.last_offset} span more than a segment can hold",
             path=state.directory,
         )
     segment = state.active

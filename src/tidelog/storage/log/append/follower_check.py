@@ -39,7 +39,7 @@ def check_fetched(buffer: Buffer, leader_epoch: int) -> BatchTable:
     if not table.summary.crcs_ok:
         row = table.row(int(np.argmin(table.crc_ok)))
         raise CorruptRecordError(
-            "the CRC of a batch that the leader sent does not fit", position=row.position, offset=row.base_offset
+            "the CRC of a batch that the leader sent does not match", position=row.position, offset=row.base_offset
         )
     above = np.flatnonzero(table.leader_epoch > leader_epoch)
     if len(above):
@@ -62,7 +62,7 @@ def require_at_or_above(buffer: Buffer, table: BatchTable, log_end: int, log_sta
         offsets = _first_offsets(buffer, table)
         first = first if table.magic[0] >= 2 or not offsets else min(first, offsets[0])
         raise UnexpectedAppendOffsetError(
-            f"the leader sent offset {int(table.base_offset[0])}, {log_end} or more was expected; first offsets:"
+            f"the leader sent offset {int(table.base_offset[0])}, but expected was {log_end} or above; first offsets:"
             f" {offsets}, last offset: {table.summary.last_offset}, log start: {log_start}",
             offset=first,
         )

@@ -102,9 +102,9 @@ def prepare(
     """Prepare records. Raise UnsupportedFormatError (headers, producer ids) or UnsupportedCompressionError (zstd)."""
     target = rules.target_codec(source_codec)
     if target == ZSTD:
-        raise UnsupportedCompressionError(f"format v{rules.magic} has no zstd")
+        raise UnsupportedCompressionError(f"format v{rules.magic} does not support zstd")
     if records.first.producer_id != _NO_PRODUCER:
-        raise UnsupportedFormatError(f"format v{rules.magic} has no producer ids")
+        raise UnsupportedFormatError(f"format v{rules.magic} does not support producer ids")
     in_place = _stays(records, source_codec, target, rules)
     messages = _fields(records)
     if in_place:
@@ -136,5 +136,5 @@ def _fields(records: OpenedRecords) -> tuple[MessageFields, ...]:
     if records.columns is None:
         return tuple(MessageFields(one.timestamp, one.key, one.value) for one in records.messages)
     if records.columns.header_offsets is not None and records.columns.header_offsets[-1]:
-        raise UnsupportedFormatError("the formats v0 and v1 have no headers")
+        raise UnsupportedFormatError("formats v0 and v1 do not support headers")
     return tuple(MessageFields(one.timestamp, one.key, one.value) for one in iter_records(records.columns))

@@ -43,7 +43,7 @@ def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here:
             return len(buffer), True
     table = scan_batches(buffer, verify_crc=False)
     if table.end_position != len(buffer):
-        raise CorruptRecordError("the last batch is cut or malformed", position=table.end_position)
+        raise CorruptRecordError("the last batch is partial or malformed", position=table.end_position)
     if not built_here:
         _check_compressed(buffer, table, rules, now_ms)
     return (int(table.size.max()) if len(table) else 0), False

@@ -105,11 +105,12 @@ def _require_verified(state: ProducerState, batch: ReplayBatch, guard: Verificat
         known = state.producers.get(batch.producer_id)
         if known is not None and batch.producer_epoch < known.producer_epoch:
             raise InvalidProducerEpochError(
-                f"producer {batch.producer_id} has epoch {batch.producer_epoch}, the log knows it at epoch"
+                f"producer {batch.producer_id} has epoch {batch.producer_epoch}, but in the log it has epoch"
                 f" {known.producer_epoch}",
                 offset=batch.base_offset,
             )
         raise InvalidTransactionStateError(
-            f"producer {batch.producer_id} has no open transaction here, and none that its coordinator confirmed",
+            f"producer {batch.producer_id} has no open transaction in this partition, and its coordinator has not"
+            " confirmed one",
             offset=batch.base_offset,
         )

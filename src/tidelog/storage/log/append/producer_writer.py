@@ -184,8 +184,8 @@ class ProducerWriter:
             if not is_retry:
                 raise
             raise OutOfOrderSequenceError(
-                f"{error.message}; what came before that is in the log (next_sequence says how many records), and only"
-                f" a producer's last batches are known again, each whole",
+                f"{error.message}; the log has the records before next_sequence, and recognizes a repeated batch only"
+                " if it is unchanged and among the producer's last batches",
                 path=self.log.directory,
                 offset=error.offset,
             ) from error

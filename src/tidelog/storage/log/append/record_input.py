@@ -39,7 +39,7 @@ def records_to_append(
             values, keys=keys, timestamps=timestamps, headers=headers, default_timestamp_ms=now_ms
         )
     if keys is not None or headers is not None or timestamps is not None:
-        raise InvalidRecordError("Arrow data brings its own columns: keys, headers and timestamps go with lists")
+        raise InvalidRecordError("Arrow data has its own columns: pass keys, headers and timestamps only with lists")
     return values
 
 

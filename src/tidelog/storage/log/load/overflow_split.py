@@ -89,7 +89,7 @@ def plan_pieces(fs: FileSystem, directory: Path, base_offset: int, next_base_off
     with SegmentReader(fs, directory, base_offset) as reader:
         pieces = plan_split(reader, next_base_offset=next_base_offset)
         if len(pieces) == 1 and pieces[0].base_offset == base_offset:
-            raise StorageError("the segment has no offset that overflows, there is nothing to split", path=reader.path)
+            raise StorageError("the segment has no overflowing offset, so there is nothing to split", path=reader.path)
     return pieces
 
 
@@ -116,7 +116,8 @@ def plan_split(reader: SegmentReader, *, next_base_offset: int | None) -> list[S
     if next_base_offset is not None and last_offset >= next_base_offset:
         raise StorageError(
             f"the segment reaches to offset {last_offset}, more than 31 bits above its base offset {base_offset}, and"
-            f" into the next segment, which begins at {next_base_offset}; no compaction leaves that, it is not split",
+            f" into the next segment, which begins at {next_base_offset}; compaction never leaves this"
+            " state, so the segment is not split",
             path=reader.path,
             offset=last_offset,
         )
@@ -140,8 +141,8 @@ def _require_ascending(reader: SegmentReader, table: BatchTable, last_offset: in
     if len(falls):
         row = table.row(int(falls[0]))
         raise StorageError(
-            f"the batch ends at offset {row.last_offset}, not above {offsets[falls[0]]}, where one before it ends, and"
-            " one offset is more than 31 bits above the segment's base offset: it is not known which of them is wrong",
+            f"the batch ends at offset {row.last_offset}, not above {offsets[falls[0]]}, where an earlier one ends, and"
+            " one offset is more than 31 bits above the segment's base offset: it is unknown which of the two is wrong",
             path=reader.path,
             position=row.position,
             offset=row.base_offset,

@@ -107,4 +107,4 @@ def _read_checkpoint(fs: FileSystem, path: Path, before: ReadCheckpoint | None) 
     except FileMissingError:
         return ReadCheckpoint(stat=None, offsets={})
     except CheckpointError as error:
-        return ReadCheckpoint(stat=stat, offsets={}, warning=f"{error}; taken as empty")
+        return ReadCheckpoint(stat=stat, offsets={}, warning=f"{error}; treated as empty")

@@ -324,11 +324,11 @@ def what_is_wrong(table: BatchTable, number: int, last_offset: int, end_offset: 
     row = table.row(number)
     before = int(table.last_offset[number - 1]) if number else last_offset
     if not row.crc_ok:
-        return f"the CRC of a batch does not fit (stored {row.crc:#010x})"
+        return f"the CRC of a batch does not match (stored {row.crc:#010x})"
     if not row.header_ok:
-        return "the header of a batch contradicts itself"
+        return "the header of a batch is inconsistent"
     if row.base_offset <= before:
-        return f"a batch begins at offset {row.base_offset}, the one before it ended at {before}"
+        return f"a batch begins at offset {row.base_offset}, the previous one ended at {before}"
     return f"a batch ends at offset {row.last_offset}, the segment ends before {end_offset}"
 
 

@@ -125,7 +125,9 @@ def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
             return _load(fs, parameters, listing)
         except FileMissingError:
             continue  # a file was renamed, deleted or swapped between listing and opening
-    raise StorageError(f"the directory's files changed {_ATTEMPTS} times while opened", path=parameters.directory)
+    raise StorageError(
+        f"the directory's files changed {_ATTEMPTS} times while it was opened", path=parameters.directory
+    )
 
 
 def _list_stable(fs: FileSystem, parameters: LoadParameters) -> PartitionListing:
@@ -276,7 +278,7 @@ def _walk(
                 next_offset=next_offset,
                 position=position,
                 size=size,
-                reason=reason if fault.crc_ok else "a batch's CRC does not fit",
+                reason=reason if fault.crc_ok else "a batch's CRC does not match",
             )
         reason = stop_reason(table.stop)
     return _Walk(next_offset=next_offset, position=position, size=size, reason=reason)
@@ -286,7 +288,7 @@ def stop_reason(stop: Stop) -> str:
     """Return a clause that explains why no batch can be read at a position."""
     return {
         Stop.END: "nothing follows",
-        Stop.PARTIAL: "a batch is cut off",
+        Stop.PARTIAL: "a batch is incomplete",
         Stop.BAD_SIZE: "a batch's length field is below the smallest batch",
         Stop.BAD_MAGIC: "a batch has an unknown format version (magic)",
     }[stop]

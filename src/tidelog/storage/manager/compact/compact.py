@@ -116,7 +116,7 @@ def require_clean(plan: CompactPlan) -> None:
         raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
     if plan.state.condition is Condition.KILLED:
         raise DirectoryError(
-            "the directory was not stopped in order: recover it first (tidelog recover --apply)", path=plan.path
+            "the directory was not shut down cleanly: recover it first (tidelog recover --apply)", path=plan.path
         )
 
 

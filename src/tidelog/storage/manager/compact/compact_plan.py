@@ -198,4 +198,4 @@ def _last_clean_offsets(fs: FileSystem, path: Path) -> tuple[dict[TopicPartition
     try:
         return OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT), None
     except CheckpointError as error:
-        return {}, f"{error}; taken as empty"
+        return {}, f"{error}; treated as empty"

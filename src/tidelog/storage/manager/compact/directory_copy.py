@@ -35,9 +35,9 @@ class DirectoryCopy:
         ``check`` runs for each chunk, and an exception from it ends the copy.
         """
         if fs.exists(target):
-            raise DirectoryError("there is something of that name already", path=target)
+            raise DirectoryError("a file or directory with this name already exists", path=target)
         if source.absolute() in target.absolute().parents:
-            raise DirectoryError("a copy cannot lie in the directory that is copied", path=target)
+            raise DirectoryError("the output cannot be inside the source directory", path=target)
         self._fs = fs
         self._source = source
         self._target = target

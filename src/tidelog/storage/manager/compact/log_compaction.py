@@ -179,7 +179,9 @@ class _Rounds:
                 continue
             if result.next_dirty_offset <= first_dirty:
                 raise StorageError(
-                    "the buffer for keys is too small to get on", path=self._log.directory, offset=first_dirty
+                    "the buffer for keys is too small for the next batch: raise log.cleaner.dedupe.buffer.size",
+                    path=self._log.directory,
+                    offset=first_dirty,
                 )
             self.done += 1
             return result.next_dirty_offset

@@ -40,7 +40,7 @@ def check_directories(fs: FileSystem, paths: Sequence[Path]) -> CheckedDirectori
     for path in paths:
         real = path.resolve()
         if real in seen:
-            raise DirectoryError(f"Duplicate log directory found: it is {seen[real]} too", path=path)
+            raise DirectoryError(f"Duplicate log directory found: it is the same directory as {seen[real]}", path=path)
         seen[real] = path
     offline: dict[Path, StorageError] = {}
     for path in paths:

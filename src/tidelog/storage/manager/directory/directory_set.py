@@ -120,7 +120,7 @@ class DirectorySet:
             error = self._failures.popleft()
             directory = self.around(Path(error.path or ""))
             if directory is not None:
-                _log.error("The log directory %s is offline, since its disk failed: %s", directory.path, error)
+                _log.error("The log directory %s is offline because its disk failed: %s", directory.path, error)
                 del self._online[directory.path]
                 self._offline[directory.path] = error
                 yield directory, error

@@ -221,7 +221,7 @@ class LogDirectory:
             try:
                 yield partition, opened.producers if opened else read_producers(self._view(partition))
             except TidelogError as error:
-                _log.warning("%s: its producers are not known: %s", self.path / partition.directory_name, error)
+                _log.warning("%s: its producers cannot be read: %s", self.path / partition.directory_name, error)
 
     def sync(self) -> None:
         """Sync the directory, so that the names of its partition directories are durable."""
@@ -311,7 +311,7 @@ class LogDirectory:
         try:
             return OffsetCheckpoint.read(self._fs, self.path / name)
         except CheckpointError as error:
-            _log.warning("%s; taken as empty", error)
+            _log.warning("%s; treated as empty", error)
             return {}
 
     def _read_properties(self) -> MetaProperties | None:

@@ -60,7 +60,7 @@ class DeletionQueue:
                 log.delete()
                 _log.info("Deleted %s", log.directory)
             except StorageError as error:
-                text = "%s could not be deleted, and will be at the next start: %s"
+                text = "%s could not be deleted; the next startup tries again: %s"
                 _log.log(level_of(error), text, log.directory, error)
                 on_failure(error)
 

@@ -64,7 +64,7 @@ class LogMaking:
         name = new_name(partition, DirectoryPurpose.FUTURE) if is_future else PartitionDirectoryName(partition)
         wanted = self._homes_for(partition, directory_id)
         if is_future and (partition not in self._preferred or not wanted):
-            raise ValueError(f"a future log of {partition} needs a log directory of its own: prefer one first")
+            raise ValueError(f"a future log of {partition} needs a different log directory: call prefer() first")
         reason: StorageError | None = None
         for path in wanted:
             directory = self._directories.at(path)

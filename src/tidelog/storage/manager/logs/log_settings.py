@@ -42,7 +42,7 @@ class LogSettings:
         try:
             config = self.of(topic)
         except ConfigError as error:
-            _log.error("The logs of topic %s keep the settings they had: %s", topic, error)
+            _log.error("The new settings of topic %s are invalid; its logs keep the previous ones: %s", topic, error)
             return
         for partition, log in self._table.of_topic(topic):
             was_compacted = log.config.is_compacted

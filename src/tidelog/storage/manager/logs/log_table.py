@@ -130,10 +130,10 @@ class LogTable:
         elif not (_hold_the_same(other, log) or _never_had_any(log, other)):
             raise DirectoryError(
                 f"Duplicate log directories for {partition} are found in both {other.directory} (up to offset"
-                f" {other.end_offset}) and {log.directory} (up to offset {log.end_offset}). One may be what a disk had"
-                " when it failed: move away the one that is older, and start again"
+                f" {other.end_offset}) and {log.directory} (up to offset {log.end_offset}). One may be a stale copy"
+                " from a failed disk: move the older directory away, and start again"
             )
-        _log.warning("%s holds all that %s does, which is set aside", logs[partition].directory, log.directory)
+        _log.warning("%s has all records of %s; the latter is set aside", logs[partition].directory, log.directory)
         self.set_aside(self._homes[log.directory.parent], partition, log)
 
 

@@ -49,21 +49,27 @@ DESCRIPTIONS = (
     _TOPICS.meter(
         "BytesRejectedPerSec",
         "bytes",
-        "Of appends that were refused because a batch is larger than `max.message.bytes`.",
+        "Bytes of appends refused because a batch is larger than `max.message.bytes`.",
         "topic",
     ),
     _TOPICS.meter(
         "ProduceMessageConversionsPerSec",
         "records",
-        "Written into new batches, since the topic asks for another codec or message format.",
+        "Records rewritten into new batches because the topic requires another codec or message format.",
         "topic",
     ),
-    _TOPICS.meter("InvalidMessageCrcRecordsPerSec", "appends", "Refused, since a batch is damaged."),
-    _TOPICS.meter("InvalidMagicNumberRecordsPerSec", "records", "Refused: of another format than their batch."),
+    _TOPICS.meter("InvalidMessageCrcRecordsPerSec", "appends", "Appends refused because a batch is damaged."),
     _TOPICS.meter(
-        "InvalidOffsetOrSequenceRecordsPerSec", "records", "Refused: offsets or sequences that do not ascend."
+        "InvalidMagicNumberRecordsPerSec", "records", "Records refused because their format differs from their batch's."
     ),
-    _TOPICS.meter("NoKeyCompactedTopicRecordsPerSec", "records", "Refused: without a key, for a compacted topic."),
+    _TOPICS.meter(
+        "InvalidOffsetOrSequenceRecordsPerSec",
+        "records",
+        "Records refused because offsets or sequence numbers do not ascend.",
+    ),
+    _TOPICS.meter(
+        "NoKeyCompactedTopicRecordsPerSec", "records", "Records refused because a compacted topic requires a key."
+    ),
 )
 _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
 

@@ -26,21 +26,21 @@ COLLECT_EVERY_MS = 5_000
 _LOG = MetricFamily("kafka.log", "Log", ("topic", "partition", "is-future"))
 _MANAGER = MetricFamily("kafka.log", "LogManager")
 
-NUM_LOG_SEGMENTS = _LOG.gauge("NumLogSegments", "segments", "Of the partition.")
-LOG_START_OFFSET = _LOG.gauge("LogStartOffset", "offset", "The first that can be read.")
-LOG_END_OFFSET = _LOG.gauge("LogEndOffset", "offset", "The one the next record gets.")
-SIZE = _LOG.gauge("Size", "bytes", "Of all `.log` files of the partition.")
+NUM_LOG_SEGMENTS = _LOG.gauge("NumLogSegments", "segments", "Number of segments in the partition.")
+LOG_START_OFFSET = _LOG.gauge("LogStartOffset", "offset", "The first offset that can be read.")
+LOG_END_OFFSET = _LOG.gauge("LogEndOffset", "offset", "The offset of the next record.")
+SIZE = _LOG.gauge("Size", "bytes", "Size of all `.log` files of the partition.")
 RETENTION_SIZE = _LOG.gauge(
     "RetentionSizeInPercent",
     "percent",
-    "`Size` as a share of `retention.bytes` (KIP-1257), 0 without such a limit. Kafka renews it at retention checks.",
+    "`Size` as a share of `retention.bytes` (KIP-1257), 0 without that limit. Kafka updates it at retention checks.",
 )
 LOG_FLUSH = MetricFamily("kafka.log", "LogFlushStats").timer(
     "LogFlushRateAndTimeMs",
-    "How often logs are flushed, and how long it takes: one flush of a log, where Kafka measures each segment.",
+    "Rate and duration of log flushes. One flush of a log counts once; Kafka counts each segment.",
 )
 OFFLINE_DIRECTORIES = _MANAGER.gauge(
-    "OfflineLogDirectoryCount", "directories", "Log directories that are not used, since their disks failed."
+    "OfflineLogDirectoryCount", "directories", "Log directories that are offline because their disks failed."
 )
 DIRECTORY_OFFLINE = _MANAGER.gauge("LogDirectoryOffline", "0 or 1", "1: this log directory is offline.", "logDirectory")
 CORDONED_DIRECTORIES = _MANAGER.gauge(
@@ -50,12 +50,12 @@ DIRECTORY_CORDONED = _MANAGER.gauge(
     "LogDirectoryCordoned", "0 or 1", "1: this log directory gets no new partitions (KIP-1066).", "logDirectory"
 )
 REMAINING_LOGS = _MANAGER.gauge(
-    "remainingLogsToRecover", "logs", "Still to be loaded in a log directory; only during a start.", "dir"
+    "remainingLogsToRecover", "logs", "Logs still to be loaded in a log directory, only during startup.", "dir"
 )
 REMAINING_SEGMENTS = _MANAGER.gauge(
     "remainingSegmentsToRecover",
     "segments",
-    "Still to be recovered in the log that a thread is at; only during a start.",
+    "Segments still to be recovered in the log that a thread is loading, only during startup.",
     "dir",
     "threadNum",
 )

@@ -74,6 +74,6 @@ class Moves:
             self._run(partition, move)
         except TidelogError as error:
             if self._is_under_way(partition, move):
-                text = "Moving %s to another log directory failed, and will be tried again: %s"
+                text = "Moving %s to another log directory failed; it will be retried: %s"
                 _log.log(level_of(error), text, partition, error)
                 self._later(partition, move, _BACKOFF_MS)

@@ -123,7 +123,7 @@ class ProducerSession:
         with self._changing():
             if self._open is not None:
                 raise InvalidTransactionStateError(
-                    f"{self} has a transaction open: it ends before the next begins", path=self._directory
+                    f"{self} already has an open transaction: end it before beginning another", path=self._directory
                 )
             self._open = TransactionPart()
             return self._open
@@ -135,9 +135,9 @@ class ProducerSession:
             if transaction.failure is None:
                 self._end(transaction, "committed", committed=True)
                 return
-            self._end(transaction, "aborted since an append failed", committed=False)
+            self._end(transaction, "aborted because an append failed", committed=False)
             raise InvalidTransactionStateError(
-                f"the transaction of {self} is aborted, not committed, since an append of it failed:"
+                f"the transaction of {self} was aborted and not committed, because one of its appends failed:"
                 f" {transaction.failure}",
                 path=self._directory,
             ) from transaction.failure
@@ -158,7 +158,7 @@ class ProducerSession:
         """Abort the open transaction and refuse further calls, because a newer holder takes the id with ``epoch``."""
         with self._lock:
             fenced = InvalidProducerEpochError(
-                f"{self} is fenced off: the id was taken up again with epoch {epoch}", path=self._directory
+                f"{self} is fenced: a newer producer uses the id with epoch {epoch}", path=self._directory
             )
             self._stop("aborted by a newer producer", fenced, epoch)
 
@@ -189,7 +189,7 @@ class ProducerSession:
         with self._changing():
             if transaction is None and self._open is not None:
                 raise InvalidTransactionStateError(
-                    f"{self} has a transaction open: until it ends, append through it", path=self._directory
+                    f"{self} has an open transaction: append through it until it ends", path=self._directory
                 )
             if transaction is not None:
                 self._require_open(transaction)
@@ -240,7 +240,8 @@ class ProducerSession:
         first = failures[0][1]
         message = (
             f"the transaction of {self} is {outcome}, but still open in {missing}: no marker could be written"
-            f" ({first.message}). Open the directory again and take up producer {self.producer_id}: it is aborted there"
+            f" ({first.message}). Open the directory again and reuse producer id {self.producer_id}: this aborts"
+            " the transaction"
         )
         if self._refusal is None:
             self._refusal = InvalidTransactionStateError(message, path=self._directory)

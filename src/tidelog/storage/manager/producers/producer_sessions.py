@@ -76,7 +76,7 @@ class ProducerSessions:
         if producer_id is not None:
             return self.take_up(producer_id, epoch)
         if epoch is not None:
-            raise ValueError("an epoch belongs to a producer id, which is missing")
+            raise ValueError("an epoch needs a producer id")
         with self._changing():
             return self._new()
 
@@ -98,7 +98,7 @@ class ProducerSessions:
             epoch = self._next_epoch(producer_id, last) if epoch is None else epoch
             if epoch < last:
                 raise InvalidProducerEpochError(
-                    f"producer {producer_id} has had epoch {last} already, {epoch} is fenced off", path=self._path
+                    f"producer {producer_id} already has epoch {last}: epoch {epoch} is fenced", path=self._path
                 )
             if before is not None:
                 before.fence(epoch)
@@ -163,7 +163,7 @@ class ProducerSessions:
             self._last_id = max(ids, default=-1)
         taken = max([self._last_id, FIRST_PRODUCER_ID - 1, *self._sessions])
         if taken == _MAX_PRODUCER_ID:
-            raise InvalidProducerEpochError("the largest of all producer ids is taken: name one", path=self._path)
+            raise InvalidProducerEpochError("the largest producer id is in use: pass an explicit id", path=self._path)
         self._last_id = taken + 1
         return self._hold(self._last_id, 0)
 
@@ -185,6 +185,6 @@ class ProducerSessions:
         if last < MAX_PRODUCER_EPOCH:
             return last + 1
         raise InvalidProducerEpochError(
-            f"producer {producer_id} has had all its epochs: take a new id; epoch={last} goes on with the last one",
+            f"producer {producer_id} has used its last epoch: use a new id, or continue with epoch={last}",
             path=self._path,
         )

@@ -143,7 +143,9 @@ def plan_directory(
         except DirectoryError as error:
             untouched.append(name)
             if name != REMOTE_INDEX_CACHE:
-                warnings.append(f"{error.message}; a broker refuses to start on a directory with such a name in it")
+                warnings.append(
+                    f"{error.message}; a broker refuses to start on a log directory that contains this name"
+                )
             continue
         if directory_name.purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
             untouched.append(name)

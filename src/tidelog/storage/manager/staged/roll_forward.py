@@ -123,7 +123,9 @@ class RollForward:
         path = self._directory.path / file.name
         size = self._fs.stat(path).size
         if size != file.size:
-            raise CorruptRecordError(f"a staged file has {size} bytes, its writer wrote {file.size}", path=path)
+            raise CorruptRecordError(
+                f"the staged file has {size} bytes, but its writer reported {file.size}", path=path
+            )
 
 
 def find_staged(fs: FileSystem, directory: Path, commit: StagedCommit | None = None) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class StagedCommit:
         if not is_query_id(self.query):
             raise ValueError(f"a query is named by up to 100 letters, digits, '.', '-' and '_', not {self.query!r}")
         if self.batch is not None and self.batch < 0:
-            raise ValueError(f"a batch's number is {self.batch}")
+            raise ValueError(f"a batch number must not be negative: {self.batch}")
         for partition in self.files:
             if not is_legal_topic(partition.topic) or partition.partition < 0:
                 raise ValueError(f"{partition} is not a partition")
@@ -122,11 +122,11 @@ def remove_intent(fs: FileSystem, directory: Path) -> None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not an integer")
     return value
