@@ -1,4 +1,4 @@
-"""The two brokers as processes on empty directories: Kafka's with its usual heap and collector, and ``tidelog serve``.
+"""The two brokers as processes on empty directories: Kafka's with its usual heap and collector, and tidelog serve.
 
 Both have the settings of the test broker (one node, no delay for groups). All other settings have their defaults.
 """

@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 class Broker:
-    """A broker that serves inside ``with``, has its data in ``workspace``/tidelog-data, and then shuts down cleanly."""
+    """A broker that serves from ``with`` on, with data in ``workspace``/tidelog-data. Leaving stops it cleanly."""
 
     def __init__(self, workspace: Path) -> None:
         self.data = workspace / "tidelog-data"

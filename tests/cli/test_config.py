@@ -123,13 +123,13 @@ def test_unknown_keys_of_a_file_are_findings(server: Path) -> None:
     with server.open("a") as file:
         file.write("log.retension.ms=4\n")
     text = run("config", "--file", server, code=1).stdout
-    assert "log.retension.ms is not a key of Kafka 4.4; is log.retention.ms meant? (server.properties:5)" in text
+    assert "log.retension.ms is not a key of Kafka 4.4; did you mean log.retention.ms? (server.properties:5)" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["retenton.ms"], "retenton.ms is not a key of Kafka 4.4; is retention.ms meant?"),
+        (["retenton.ms"], "retenton.ms is not a key of Kafka 4.4; did you mean retention.ms?"),
         (["zookeeper.connect"], "zookeeper.connect has no effect: Kafka 4 removed it"),
         (["--override", "log.dirs"], "--override is not KEY=VALUE"),
         (["--topic-config", "=1"], "--topic-config is not KEY=VALUE"),

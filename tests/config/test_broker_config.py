@@ -115,7 +115,7 @@ def test_a_key_without_a_default_of_the_broker() -> None:
 @pytest.mark.parametrize(
     ("key", "warning"),
     [
-        ("log.retension.ms", "log.retension.ms is not a key of Kafka 4.4; is log.retention.ms meant? (override)"),
+        ("log.retension.ms", "log.retension.ms is not a key of Kafka 4.4; did you mean log.retention.ms? (override)"),
         ("colour", "colour is not a key of Kafka 4.4 (override)"),
         ("retention.ms", "retention.ms is a topic setting; the broker's is log.retention.ms (override)"),
         ("remote.storage.enable", "remote.storage.enable is a topic setting (override)"),

@@ -12,7 +12,7 @@ from tidelog.config.valid import ANY
 # fmt: off
 AUTHORIZER_KEYS = table(
     Key("allow.everyone.if.no.acl.found", BOOLEAN, False, ANY, LOW, READ_ONLY,
-        "Whether everybody may do everything with what no access control list is about.", effect=USED),
+        "Whether everybody may do everything with a resource without access control entries.", effect=USED),
     Key("super.users", STRING, "", ANY, MEDIUM, READ_ONLY,
         "Principals that may do everything, with semicolons between them: User:admin;User:CN=broker,O=x.", effect=USED),
 )

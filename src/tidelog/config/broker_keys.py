@@ -103,7 +103,7 @@ def unknown_key_text(name: str, known: Iterable[str] = BROKER_KEYS) -> str:
         synonyms = TOPIC_SYNONYMS.get(name, ())
         return f"{name} is a topic setting" + (f"; the broker's is {synonyms[0].name}" if synonyms else "")
     near = _near(name, known)
-    return f"{name} is not a key of Kafka 4.4" + (f"; is {near[0]} meant?" if near else "")
+    return f"{name} is not a key of Kafka 4.4" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

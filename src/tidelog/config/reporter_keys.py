@@ -12,12 +12,12 @@ from tidelog.config.valid import ANY, Between
 # fmt: off
 REPORTER_KEYS = table(
     Key("kafka.csv.metrics.dir", STRING, "kafka_metrics", ANY, LOW, READ_ONLY,
-        "Directory of the CSV reporter's files; what is in it already is never deleted.", effect=USED),
+        "Directory of the CSV reporter's files; existing files are never deleted.", effect=USED),
     Key("kafka.csv.metrics.reporter.enabled", BOOLEAN, False, ANY, LOW, READ_ONLY,
         "Whether the CSV reporter writes.", effect=USED),
     Key("tidelog.prometheus.host", STRING, "127.0.0.1", ANY, LOW, READ_ONLY,
         "Address at which the reporter for Prometheus serves.", effect=USED),
     Key("tidelog.prometheus.port", INT, 9404, Between(0, 65535), LOW, READ_ONLY,
-        "Port at which the reporter for Prometheus serves; 0: any that is free.", effect=USED),
+        "Port at which the reporter for Prometheus serves; 0 for any free port.", effect=USED),
 )
 # fmt: on

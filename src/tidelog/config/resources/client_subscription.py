@@ -21,7 +21,7 @@ CLIENT_METRICS_KEYS = table(
     Key("interval.ms", INT, 300_000, ANY, MEDIUM, CLUSTER_WIDE,
         "How often clients send the metrics.", effect=CHECKED),
     Key("match", LIST, (), ITEMS, MEDIUM, CLUSTER_WIDE,
-        "Which clients: `attribute=pattern`, all of which must fit; of every client where empty.", effect=CHECKED),
+        "Which clients: `attribute=pattern` items that must all match; every client if empty.", effect=CHECKED),
     Key("metrics", LIST, (), ITEMS, MEDIUM, CLUSTER_WIDE,
         "Which metrics: prefixes of their names; `*` for all.", effect=CHECKED),
 )

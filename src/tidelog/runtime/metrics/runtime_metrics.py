@@ -15,13 +15,13 @@ from tidelog.runtime.scheduler import ThreadScheduler
 TASK_ERRORS = MetricFamily("tidelog", "Scheduler").gauge(
     "TaskErrors",
     "errors",
-    "Of a task in the background since the start; each text is logged once. There where a task has failed.",
+    "Errors of a background task since the start; each text is logged once. Present if a task has failed.",
     "task",
 )
 REPORT_ERRORS = MetricFamily("tidelog", "MetricRegistry").gauge(
     "ReportErrors",
     "errors",
-    "Of sources and gauges that were missing from reports since the start; each text is logged once.",
+    "Errors of sources and gauges, which reports left out, since the start; each text is logged once.",
 )
 
 METRICS: tuple[MetricDescription, ...] = (TASK_ERRORS, REPORT_ERRORS)

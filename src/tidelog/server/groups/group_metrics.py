@@ -21,27 +21,32 @@ from tidelog.server.groups.owned_shard import OwnedShard, ShardState
 
 _COORDINATOR = MetricFamily("kafka.server", "group-coordinator-metrics")
 _MANAGER = MetricFamily("kafka.coordinator.group", "GroupMetadataManager")
-_LATELY = "over the last half minute to minute"
+_LATELY = "over the last 30 to 60 seconds"
 
-GROUPS = _COORDINATOR.gauge("group-count", "groups", "`classic` or `consumer`.", "protocol")
+GROUPS = _COORDINATOR.gauge("group-count", "groups", "The groups of the protocol `classic` or `consumer`.", "protocol")
 CONSUMER_GROUPS = _COORDINATOR.gauge(
-    "consumer-group-count", "groups", "Of the new protocol (KIP-848), in each state.", "state"
+    "consumer-group-count", "groups", "The groups of the new protocol (KIP-848) in each state.", "state"
 )
 CLASSIC_GROUPS_BY_STATE = _COORDINATOR.gauge(
-    "classic-group-count", "groups", "Groups of the classic protocol in each state.", "state"
+    "classic-group-count", "groups", "The groups of the classic protocol in each state.", "state"
 )
 PARTITIONS = _COORDINATOR.gauge(
-    "num-partitions", "partitions", "Of `__consumer_offsets`, led here: `loading`, `active` or `failed`.", "state"
+    "num-partitions",
+    "partitions",
+    "The partitions of `__consumer_offsets` that this broker leads: `loading`, `active` or `failed`.",
+    "state",
 )
-COMMITTED_OFFSETS = _COORDINATOR.gauge("offset-count", "offsets", "Committed, and kept: as `NumOffsets`.")
-LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"Of those partitions, {_LATELY}.")
-MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"Of those partitions, {_LATELY}.")
-CLASSIC_GROUPS = _MANAGER.gauge("NumGroups", "groups", "Of the classic protocol.")
+COMMITTED_OFFSETS = _COORDINATOR.gauge(
+    "offset-count", "offsets", "The committed offsets that are stored: equal to `NumOffsets`."
+)
+LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"The longest load of a partition, {_LATELY}.")
+MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"The mean load time of a partition, {_LATELY}.")
+CLASSIC_GROUPS = _MANAGER.gauge("NumGroups", "groups", "The groups of the classic protocol.")
 CLASSIC_STATES = {
-    state: _MANAGER.gauge(f"NumGroups{state}", "groups", "Of the classic protocol, in that state.")
+    state: _MANAGER.gauge(f"NumGroups{state}", "groups", "The groups of the classic protocol in that state.")
     for state in ClassicState
 }
-OFFSETS = _MANAGER.gauge("NumOffsets", "offsets", "Committed, and kept.")
+OFFSETS = _MANAGER.gauge("NumOffsets", "offsets", "The committed offsets that are stored.")
 
 
 def _counted(name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
@@ -52,11 +57,13 @@ def _counted(name: str, unit: str, meaning: str) -> tuple[MetricDescription, Met
     )
 
 
-COMMITS = _counted("offset-commit", "offsets", "Committed by clients")
-EXPIRATIONS = _counted("offset-expiration", "offsets", "Kept long enough, and deleted")
-DELETIONS = _counted("offset-deletion", "offsets", "Deleted by clients")
-CLASSIC_REBALANCES = _counted("group-completed-rebalance", "rebalances", "Of classic groups, ended with an assignment")
-CONSUMER_REBALANCES = _counted("consumer-group-rebalance", "rebalances", "Of consumer groups, begun")
+COMMITS = _counted("offset-commit", "offsets", "Offsets that clients committed")
+EXPIRATIONS = _counted("offset-expiration", "offsets", "Offsets that expired and were deleted")
+DELETIONS = _counted("offset-deletion", "offsets", "Offsets that clients deleted")
+CLASSIC_REBALANCES = _counted(
+    "group-completed-rebalance", "rebalances", "Rebalances of classic groups that ended with an assignment"
+)
+CONSUMER_REBALANCES = _counted("consumer-group-rebalance", "rebalances", "Rebalances of consumer groups that began")
 
 METRICS: tuple[MetricDescription, ...] = (
     GROUPS,

@@ -16,14 +16,22 @@ _COORDINATOR = MetricFamily("kafka.server", "transaction-coordinator-metrics")
 _MARKERS = MetricFamily("kafka.coordinator.transaction", "TransactionMarkerChannelManager")
 
 LONGEST_LOAD = _COORDINATOR.gauge(
-    "partition-load-time-max", "ms", "Of partitions of `__transaction_state`, over the last half minute to minute."
+    "partition-load-time-max",
+    "ms",
+    "The longest load of a partition of `__transaction_state`, over the last 30 to 60 seconds.",
 )
-MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", "The same.")
+MEAN_LOAD = _COORDINATOR.gauge(
+    "partition-load-time-avg", "ms", "The mean load time of a partition of `__transaction_state`, in the same time."
+)
 WAITING_MARKERS = _MARKERS.gauge(
-    "UnknownDestinationQueueSize", "markers", "That wait for a leader of their partition: it takes none now."
+    "UnknownDestinationQueueSize",
+    "markers",
+    "Transaction markers that wait for the next attempt, for example without a leader of their partition.",
 )
 WAITING_COMPLETIONS = _MARKERS.gauge(
-    "LogAppendRetryQueueSize", "transactions", "Whose end could not be written to `__transaction_state` yet."
+    "LogAppendRetryQueueSize",
+    "transactions",
+    "Transactions whose end could not be written to `__transaction_state` yet.",
 )
 
 METRICS: tuple[MetricDescription, ...] = (LONGEST_LOAD, MEAN_LOAD, WAITING_MARKERS, WAITING_COMPLETIONS)

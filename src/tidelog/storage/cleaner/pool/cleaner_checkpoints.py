@@ -65,7 +65,7 @@ class CleanerCheckpoints:
         try:
             return OffsetCheckpoint.read(self._fs, path / CLEANER_CHECKPOINT)
         except CheckpointError as error:
-            _log.warning("%s; taken as empty", error)
+            _log.warning("%s; treated as empty", error)
         except StorageError as error:
             self._on_failure(error)
         return {}

@@ -15,27 +15,38 @@ _CLEANER = MetricFamily("kafka.log", "LogCleaner")
 _MANAGER = MetricFamily("kafka.log", "LogCleanerManager")
 
 MAX_BUFFER_UTILIZATION = _CLEANER.gauge(
-    "max-buffer-utilization-percent", "percent", "How full the map from keys to offsets became: the fullest thread's."
+    "max-buffer-utilization-percent", "percent", "The used share of the offset map, of the thread with the fullest one."
 )
 RECOPY = _CLEANER.gauge(
-    "cleaner-recopy-percent", "percent", "What was left of the bytes that each thread last compacted a log from."
+    "cleaner-recopy-percent", "percent", "The share of bytes that remained after the last compaction of each thread."
 )
-MAX_CLEAN_TIME = _CLEANER.gauge("max-clean-time-secs", "s", "How long a log took: the slowest thread's last one.")
+MAX_CLEAN_TIME = _CLEANER.gauge(
+    "max-clean-time-secs", "s", "The duration of the last compaction, of the slowest thread."
+)
 MAX_COMPACTION_DELAY = _CLEANER.gauge(
     "max-compaction-delay-secs",
     "s",
-    "How long a log had waited past `max.compaction.lag.ms` when a thread last took one.",
+    "The longest wait of a log past `max.compaction.lag.ms`, when a thread last took a log.",
 )
-DEAD_THREADS = _CLEANER.gauge("DeadThreadCount", "threads", "Threads of the cleaner that have ended of an error.")
+DEAD_THREADS = _CLEANER.gauge("DeadThreadCount", "threads", "The cleaner threads that ended after an error.")
 UNCLEANABLE_PARTITIONS = _MANAGER.gauge(
-    "uncleanable-partitions-count", "partitions", "Set aside, since compacting them failed.", "logDirectory"
+    "uncleanable-partitions-count",
+    "partitions",
+    "The partitions that are excluded because their compaction failed.",
+    "logDirectory",
 )
 UNCLEANABLE_BYTES = _MANAGER.gauge(
-    "uncleanable-bytes", "bytes", "In those, what is to be compacted for the first time.", "logDirectory"
+    "uncleanable-bytes", "bytes", "The dirty bytes in the partitions that are excluded.", "logDirectory"
 )
-MAX_DIRTY = _MANAGER.gauge("max-dirty-percent", "percent", "Of the filthiest log, when one was last looked for.")
-SINCE_LAST_RUN = _MANAGER.gauge("time-since-last-run-ms", "ms", "Since a thread last looked for a log to compact.")
-IO = MetricFamily("kafka.utils", "Throttler").meter("cleaner-io", "bytes", "Read and written by the cleaner.")
+MAX_DIRTY = _MANAGER.gauge(
+    "max-dirty-percent", "percent", "The largest dirty ratio of any log, at the last search for a log to compact."
+)
+SINCE_LAST_RUN = _MANAGER.gauge(
+    "time-since-last-run-ms", "ms", "The time since a thread last searched for a log to compact."
+)
+IO = MetricFamily("kafka.utils", "Throttler").meter(
+    "cleaner-io", "bytes", "The bytes that the cleaner reads and writes."
+)
 
 METRICS: tuple[MetricDescription, ...] = (
     MAX_BUFFER_UTILIZATION,
