@@ -46,7 +46,7 @@ LABELLED = re.compile(
 """A field such as ``Source: KIP-98.`` needs no verb."""
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*|\bCODE\b")
 _LITERAL = re.compile(r"``.+?``|`[^`\n]+`", re.DOTALL)
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z`\"'(*])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z`\"'(*\[])")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|cf|vs|resp|No)\.")
 
 
@@ -226,10 +226,12 @@ def page_texts(source: str) -> Iterator[Text]:
     """Yield the paragraphs of a Markdown page, without code blocks, comments and the cells of tables."""
     source = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), source, flags=re.DOTALL | re.MULTILINE)
     source = re.sub(r"<!--.*?-->", "", source, flags=re.DOTALL)
+    source = re.sub(r"^#+ .*$", "", source, flags=re.MULTILINE)
+    source = re.sub(r"^Not served: .*?\n\n", "\n", source + "\n", flags=re.DOTALL | re.MULTILINE)  # a list
     source = re.sub(r"\]\([^)]*\)", "]", source)
     line = 1
     for paragraph in re.split(r"(\n[ \t]*\n)", source):
-        if paragraph.strip() and not paragraph.lstrip().startswith(("#", "    ")):
+        if paragraph.strip() and not paragraph.startswith("    "):
             yield Text(line, "page", paragraph)
         line += paragraph.count("\n")
 

@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
 TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The log manager and its logs", manager_metrics.METRICS),
-    ("What runs beside them", runtime_metrics.METRICS),
+    ("Background work", runtime_metrics.METRICS),
     ("The broker", server_metrics.METRICS),
     ("Quotas of clients", quota_metrics.METRICS),
     ("The cluster's metadata", metadata_metrics.METRICS),
@@ -33,64 +33,64 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
 INTRODUCTION = """\
 # Metrics
 
-The tables are written by `make map` from those in the code; a test holds them beside what a running log manager
-reports, and its names beside those of a real Kafka's `LogManager`.
+`make map` writes these tables from the code. Tests compare them with the report of a running log manager, and the names
+with those of a real Kafka's `LogManager`.
 
-What Kafka has too has Kafka's name, the text of its MBean: `kafka.log:type=Log,name=Size,topic=orders,partition=0`.
-Dashboards and alerts made for Kafka find what they look for. Values have the names of the MBeans' attributes:
+A metric that Kafka also has bears Kafka's name, the text of its MBean:
+`kafka.log:type=Log,name=Size,topic=orders,partition=0`. Dashboards and alerts for Kafka work unchanged. Values have the
+names of the MBeans' attributes:
 
 | kind | values |
 |---|---|
 | gauge | `Value` |
-| meter | `Count`; `MeanRate`, `OneMinuteRate`, `FiveMinuteRate`, `FifteenMinuteRate`: in a second |
+| meter | `Count`; `MeanRate`, `OneMinuteRate`, `FiveMinuteRate`, `FifteenMinuteRate`: per second |
 | histogram | `Count`, `Min`, `Max`, `Mean`, `StdDev`; `50thPercentile` and so on: 75, 95, 98, 99, 999 (99.9 %) |
-| timer | those of a meter and of a histogram; in ms |
+| timer | the values of a meter and of a histogram; in ms |
 
-Rates have exponential weights and are carried on every 5 seconds; percentiles are of about the last five minutes. Both
-are computed as Yammer's metrics, which Kafka uses, compute them.
+Rates have exponential weights and are updated every 5 seconds. Percentiles cover about the last five minutes. Both are
+computed as Yammer's metrics, which Kafka uses, compute them.
 
-Tags are in Kafka's order. `is-future` is `true` for the copy that a partition has in another log directory while it
-moves there; else the tag is not there. What is deleted, or lies in a directory that is offline, is in no report.
+Tags have Kafka's order. While a partition moves to another log directory, its copy there has the tag `is-future` with the
+value `true`. No other log has this tag. Deleted logs and logs in an offline directory are in no report.
 """
 
 REPORTERS = """\
 ## Reporters
-`kafka.metrics.reporters` names them, with commas between. Settings are those of a broker's properties file
-(`BrokerConfig.load(path).settings`), those that only a reporter knows among them.
+`kafka.metrics.reporters` lists them, separated by commas. Their settings are in the broker's properties file
+(`BrokerConfig.load(path).settings`), including the settings that only a reporter knows.
 
-| name | what it does |
+| name | effect |
 |---|---|
-| `csv`, or Kafka's `kafka.metrics.KafkaCSVMetricsReporter` | CSV files, a file a metric |
+| `csv`, or Kafka's `kafka.metrics.KafkaCSVMetricsReporter` | CSV files, one for each metric |
 | `prometheus` | an endpoint for Prometheus; needs `pip install 'tidelog[metrics]'` |
 | `org.apache.kafka.common.metrics.JmxReporter` | nothing, and a line in the log: there is no JMX without a JVM |
-| `module.Class` or `module:Class` | a class of one's own, see below |
+| `module.Class` or `module:Class` | a class of your own, see below |
 
 ### CSV files
 | setting | default | |
 |---|---|---|
-| `kafka.csv.metrics.reporter.enabled` | `false` | it has to be enabled besides being named, as in Kafka |
-| `kafka.csv.metrics.dir` | `kafka_metrics` | made where it is missing |
+| `kafka.csv.metrics.reporter.enabled` | `false` | a named reporter must also be enabled, as in Kafka |
+| `kafka.csv.metrics.dir` | `kafka_metrics` | created if it is missing |
 | `kafka.metrics.polling.interval.secs` | `10` | seconds from row to row |
 
-A file has the metric's name and tags (`Size,topic=orders,partition=0.csv`) and the columns that Kafka's has. What is
-different: **nothing in the directory is ever deleted**, while Kafka's reporter deletes it with all that is in it when
-it starts. So files grow over restarts, and `time` is seconds since 1970, not since the start. Kafka's names a file
-without tags, and so writes only one partition of all. A full disk, or a directory that is gone, costs a line in the
-log; nothing else.
+A file has the metric's name and tags (`Size,topic=orders,partition=0.csv`), and the columns of Kafka's file. Two things
+differ. **Nothing in the directory is ever deleted**, while Kafka's reporter deletes the directory when it starts. So
+files grow over restarts, and `time` is seconds since 1970, not since the start. Kafka's reporter names a file without
+tags, so it writes only one partition of all. A full disk or a missing directory costs only a line in the log.
 
 ### Prometheus
 | setting | default | |
 |---|---|---|
-| `tidelog.prometheus.host` | `127.0.0.1` | the address to serve at: by default nobody else's machine reaches it |
-| `tidelog.prometheus.port` | `9404` | 0: any that is free; the log says which |
+| `tidelog.prometheus.host` | `127.0.0.1` | the address of the endpoint; by default other machines cannot reach it |
+| `tidelog.prometheus.port` | `9404` | 0 selects any free port; the log shows it |
 
-Names are those of the usual rules of Prometheus' JMX exporter for Kafka. A gauge is
+Names follow the usual rules of Prometheus' JMX exporter for Kafka. A gauge is
 `kafka_log_log_size{topic="orders",partition="0"}`; a meter is a counter without `PerSec`
 (`kafka_server_brokertopicmetrics_bytesrejected_total`), a histogram or timer a summary with `quantile`, `_count` and
-`_sum`. Plain text or OpenMetrics, whichever the scraper asks for.
+`_sum`. The format is plain text or OpenMetrics, as the scraper requests.
 
-### One's own
-A class with three methods, made without arguments:
+### Your own
+A class with three methods and a constructor without arguments:
 
 ```python
 class Printing:
@@ -110,8 +110,7 @@ class Printing:
 ```
 
 ## From Python
-A directory that is kept in order as a broker keeps it has the metrics, and the reporters that its properties file names
-report until it is closed:
+A directory with `housekeeping=True` has the metrics too. The reporters in its properties file report until it is closed:
 
 ```python
 import tidelog
@@ -120,7 +119,7 @@ with tidelog.open_directory("/var/lib/kafka", housekeeping=True, server_properti
     directory.log("orders", 0).append(b"value")
 ```
 
-By hand, around a log manager:
+Around a log manager of your own:
 
 ```python
 from pathlib import Path
