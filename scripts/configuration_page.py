@@ -26,8 +26,8 @@ calls without effect cannot be read by the code that acts, because the accessor 
 key, with its value and where that comes from.
 
 - **Names, types, defaults and ranges are Kafka's**, and so are the words a value is refused with.
-- **Three parts.** First come the keys that tidelog acts by, then the keys that it [only checks](#only-checked), then the
-  keys that it accepts [without effect](#accepted-without-effect).
+- **Three parts.** First come the keys that tidelog acts by, then the keys that it [only checks](#only-checked), then
+  the keys that it accepts [without effect](#accepted-without-effect).
 - **Order.** A topic's setting goes before the broker's key for it. Of that, what was changed at run time goes before an
   override on the command line, that before `server.properties`, that before the default. Of keys that say the same in
   several units, the first that is set decides: `log.retention.ms`, else `.minutes`, else `.hours`; likewise

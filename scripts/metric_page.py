@@ -50,8 +50,8 @@ names of the MBeans' attributes:
 Rates have exponential weights and are updated every 5 seconds. Percentiles cover about the last five minutes. Both are
 computed as Yammer's metrics, which Kafka uses, compute them.
 
-Tags have Kafka's order. While a partition moves to another log directory, its copy there has the tag `is-future` with the
-value `true`. No other log has this tag. Deleted logs and logs in an offline directory are in no report.
+Tags have Kafka's order. While a partition moves to another log directory, its copy there has the tag `is-future` with
+the value `true`. No other log has this tag. Deleted logs and logs in an offline directory are in no report.
 """
 
 REPORTERS = """\
@@ -110,7 +110,8 @@ class Printing:
 ```
 
 ## From Python
-A directory with `housekeeping=True` has the metrics too. The reporters in its properties file report until it is closed:
+A directory with `housekeeping=True` has the metrics too. The reporters in its properties file report until it is
+closed:
 
 ```python
 import tidelog
