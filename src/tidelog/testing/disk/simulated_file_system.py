@@ -56,7 +56,7 @@ class SimulatedFileSystem:
                 node = self._create(parent, name, path, "open")
             elif self._locks.get(node) == os.getpid():
                 raise LockedError(
-                    "it is this process's lock; opening and closing it again would drop the lock", path=path
+                    "this process holds its lock, and opening and closing the file would release it", path=path
                 )
             return SimulatedFile(self._gate, path, node, is_writable=is_writable)
 
