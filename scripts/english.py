@@ -1,6 +1,6 @@
 """Check the project's English: docstrings, comments, messages and pages follow the rules of docs/glossary.md.
 
-``python scripts/english.py [--new] [FILE…]`` prints one line for each finding, and ends with 1 if there is one. With
+``python scripts/english.py [--new] FILE…`` prints one line for each finding, and ends with 1 if there is one. With
 ``--new`` it skips the files that ``tests/project/english_exceptions.txt`` lists.
 ``tests/project/test_english.py`` runs the same check over the whole project.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
 import sys
 import tokenize
 import tomllib
@@ -20,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = tomllib.loads((ROOT / "scripts" / "english.toml").read_text())
-VERBS = frozenset((ROOT / "scripts" / "english_verbs.txt").read_text().split())
+VERBS = frozenset(WORDS["verbs"].split())
 """Infinitives."""
 IRREGULAR = frozenset(WORDS["irregular"].split())
 """Forms of verbs that ``base_form`` does not know."""
@@ -29,6 +28,7 @@ VAGUE_OPENINGS = frozenset(WORDS["vague_openings"].split())
 """A noun phrase that names the thing begins with none of these."""
 VAGUE_COMMENT_OPENINGS = frozenset(WORDS["vague_comment_openings"].split())
 MAX_WORDS = 30
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".md")
 EXCEPTIONS = ROOT / "tests" / "project" / "english_exceptions.txt"
 
 
@@ -149,7 +149,7 @@ def problems(text: Text) -> Iterator[str]:
             yield f"{found[0]!r}: {better}"
 
 
-def python_texts(source: str, *, in_tests: bool) -> Iterator[Text]:
+def python_texts(source: str, *, in_package: bool) -> Iterator[Text]:
     tree = ast.parse(source)
     docstrings: set[int] = set()
     for node in ast.walk(tree):
@@ -162,8 +162,8 @@ def python_texts(source: str, *, in_tests: bool) -> Iterator[Text]:
             if not isinstance(statement.value.value, str):
                 continue
             docstrings.add(id(statement.value))
-            yield Text(statement.lineno, docstring_kind(node, index, in_tests=in_tests), statement.value.value)
-    if not in_tests:
+            yield Text(statement.lineno, docstring_kind(node, index, in_package=in_package), statement.value.value)
+    if in_package:
         for node in ast.walk(tree):
             is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
             if is_text and len(node.value.split()) > 2:
@@ -171,7 +171,8 @@ def python_texts(source: str, *, in_tests: bool) -> Iterator[Text]:
     yield from comments(source)
 
 
-def docstring_kind(node: ast.AST, index: int, *, in_tests: bool) -> str:
+def docstring_kind(node: ast.AST, index: int, *, in_package: bool) -> str:
+    """Return the kind of text. Outside the package a function may be a test, whose docstring is a full sentence."""
     if index > 0:
         return "attribute"
     if isinstance(node, ast.Module):
@@ -179,11 +180,9 @@ def docstring_kind(node: ast.AST, index: int, *, in_tests: bool) -> str:
     if isinstance(node, ast.ClassDef):
         return "class"
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        if any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
+        if node.name == "__init__" or any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
             return "property"
-        if in_tests or node.name == "__init__":
-            return "test" if in_tests else "property"
-        return "function"
+        return "function" if in_package else "test"
     return "attribute"
 
 
@@ -223,11 +222,11 @@ def native_texts(source: str) -> Iterator[Text]:
 
 
 def page_texts(source: str) -> Iterator[Text]:
-    """Yield the paragraphs of a Markdown page, without code blocks, comments and the cells of tables."""
+    """Yield the paragraphs of a Markdown page, without code blocks, generated parts, comments, headings and tables."""
     source = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), source, flags=re.DOTALL | re.MULTILINE)
+    source = re.sub(r"<!-- [^>]*written by `make map` -->.*?<!-- end of [^>]*-->", "", source, flags=re.DOTALL)
     source = re.sub(r"<!--.*?-->", "", source, flags=re.DOTALL)
     source = re.sub(r"^#+ .*$", "", source, flags=re.MULTILINE)
-    source = re.sub(r"^Not served: .*?\n\n", "\n", source + "\n", flags=re.DOTALL | re.MULTILINE)  # a list
     source = re.sub(r"\]\([^)]*\)", "]", source)
     line = 1
     for paragraph in re.split(r"(\n[ \t]*\n)", source):
@@ -239,7 +238,7 @@ def page_texts(source: str) -> Iterator[Text]:
 def findings(path: Path) -> list[Finding]:
     source = (ROOT / path).read_text()
     if path.suffix == ".py":
-        texts: Iterable[Text] = python_texts(source, in_tests=path.parts[0] != "src")
+        texts: Iterable[Text] = python_texts(source, in_package=path.parts[0] == "src")
     elif path.suffix == ".md":
         texts = page_texts(source)
     else:
@@ -250,28 +249,15 @@ def findings(path: Path) -> list[Finding]:
     )
 
 
-SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".md")
-
-
-def checked_files() -> list[Path]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    exempt = (ROOT / "scripts" / "english.py", ROOT / "docs" / "glossary.md")
-    return sorted(
-        path
-        for path in map(Path, set(names))
-        if path.suffix in SUFFIXES and (ROOT / path).is_file() and ROOT / path not in exempt
-    )
+def is_checked(path: Path) -> bool:
+    """Return True for a path below ``ROOT`` whose English is checked. The glossary must name the words to avoid."""
+    return path.suffix in SUFFIXES and path not in (Path("scripts/english.py"), Path("docs/glossary.md"))
 
 
 def main(arguments: list[str]) -> int:
-    checked = set(checked_files())
-    if "--new" in arguments:
-        arguments.remove("--new")
-        checked -= {Path(name) for name in EXCEPTIONS.read_text().split()}
-    named = {Path(argument).resolve().relative_to(ROOT) for argument in arguments}
-    files = sorted(named & checked if named else checked)
-    found = [finding for path in files for finding in findings(path)]
+    skipped = {Path(name) for name in EXCEPTIONS.read_text().split()} if "--new" in arguments else set()
+    named = [Path(argument).resolve().relative_to(ROOT) for argument in arguments if argument != "--new"]
+    found = [finding for path in named if is_checked(path) and path not in skipped for finding in findings(path)]
     for finding in found:
         print(finding)
     return 1 if found else 0

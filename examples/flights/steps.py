@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -68,8 +67,8 @@ def record(width: int) -> None:
 
 def save_picture(path: Path) -> None:
     """Write the recorded output as SVG. It names no font of another host, so the reader's monospaced font appears."""
-    template = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    picture = console.export_svg(title="make demo", code_format=template, unique_id="demo")
+    picture = console.export_svg(title="make demo", unique_id="demo")
+    picture = re.sub(r"@font-face \{.*?\}\n|<!--.*?-->\n", "", picture, flags=re.DOTALL)
     path.write_text("".join(line.strip() + "\n" for line in picture.splitlines() if line.strip()))
 
 

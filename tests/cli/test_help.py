@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 
@@ -14,6 +16,8 @@ def test_the_pages_are_the_help_texts() -> None:
     command_page = load("scripts/command_page.py")
     written = {path.name: path.read_text() for path in command_page.FOLDER.iterdir()}
     assert written == command_page.pages(), "run `make map`"
+    listed = re.findall(r"^\| \[`tidelog ([\w-]+)`\]", written["README.md"], flags=re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 EVERY = [*COMMANDS, *(f"spark {job}" for job in JOBS)]

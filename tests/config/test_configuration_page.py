@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from types import ModuleType
-
 import pytest
 
-from project.tree import ROOT
+from project.tree import ROOT, load
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_AREAS, BROKER_KEYS
 from tidelog.config.key import Effect
@@ -21,17 +18,8 @@ COMPOSED_NAMES = {"internal.segment.bytes", "compression.gzip.level", "compressi
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
 
-def configuration_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("configuration_page", ROOT / "scripts" / "configuration_page.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_page_is_what_the_tables_say() -> None:
-    assert configuration_page().page() == PAGE, "run `make map`"
+    assert load("scripts/configuration_page.py").page() == PAGE, "run `make map`"
 
 
 @pytest.mark.parametrize("key", ["file.delete.delay.ms", "log.dirs"])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from project.tree import load
+from project.tree import load, project_files
 
 ENGLISH = load("scripts/english.py")
-PATHS = {str(path) for path in ENGLISH.checked_files()}
+PATHS = {str(path) for path in project_files() if ENGLISH.is_checked(path)}
 UNFINISHED = set(ENGLISH.EXCEPTIONS.read_text().split())
 
 

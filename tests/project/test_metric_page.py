@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from project.tree import ROOT
+from project.tree import ROOT, load
 from tidelog.runtime.metrics import MetricName, MetricRegistry
 from tidelog.runtime.metrics.reporters import load_reporters
 from tidelog.runtime.metrics.reporters.loading import KNOWN, WITHOUT_JVM
 from tidelog.testing import HeldClock, HeldScheduler
 
-
-def metric_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("metric_page", ROOT / "scripts" / "metric_page.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+METRIC_PAGE = load("scripts/metric_page.py")
 
 
 def examples() -> list[str]:
@@ -33,13 +25,12 @@ def examples() -> list[str]:
 
 
 def test_the_page_is_what_the_tables_say() -> None:
-    module = metric_page()
-    assert module.PAGE.read_text() == module.page(), "run `make map`"
+    assert METRIC_PAGE.PAGE.read_text() == METRIC_PAGE.page(), "run `make map`"
 
 
 def test_every_metric_of_every_room_has_a_line() -> None:
     """Every table of descriptions in the code is one of the page's."""
-    told = {one for _, rows in metric_page().TABLES for one in rows}
+    told = {one for _, rows in METRIC_PAGE.TABLES for one in rows}
     for path in (ROOT / "src").rglob("*_metrics.py"):
         module = importlib.import_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts))
         assert set(module.METRICS) <= told, path

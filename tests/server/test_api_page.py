@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from types import ModuleType
 
-from project.tree import ROOT
+from project.tree import ROOT, load
 
-
-def api_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("api_page", ROOT / "scripts" / "api_page.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+API_PAGE = load("scripts/api_page.py")
 
 
 def test_the_page_is_what_the_table_says() -> None:
-    module = api_page()
-    page = module.PAGE.read_text()
-    assert module.BEGIN in page
-    assert module.with_apis(page) == page, "run `make map`"
+    page = API_PAGE.PAGE.read_text()
+    assert API_PAGE.BEGIN in page
+    assert API_PAGE.with_apis(page) == page, "run `make map`"
 
 
 def test_the_tests_that_it_names_are_there() -> None:
-    named = re.findall(r"`([\w/]+\.py)`", api_page().PAGE.read_text())
+    named = re.findall(r"`([\w/]+\.py)`", API_PAGE.PAGE.read_text())
     assert len(named) > 40
     assert [path for path in named if not (ROOT / "tests" / "server" / path).is_file()] == []
