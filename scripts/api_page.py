@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from tidelog.protocol.api_key import VERSIONS
-from tidelog.server.handlers.table import advertised_versions
+from tidelog.server.handlers.registry import advertised_versions
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "server.md"
 BEGIN = "<!-- APIs: written by `make map` -->"

@@ -10,7 +10,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import read_response
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS
 
 SOFTWARE = {"client_software_name": "tests", "client_software_version": "1.0"}
 

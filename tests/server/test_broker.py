@@ -15,14 +15,14 @@ from tidelog.model import ConfigError, LockedError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server import requests
-from tidelog.server.answer import Answer
+from tidelog.server import dispatcher
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
 from tidelog.server.network.listener import Listener
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.storage.manager.log_manager import LogManager
 
 
@@ -145,7 +145,7 @@ class HandlerModule:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def handle(self, _broker: Broker, context: RequestContext, _request: Struct) -> Answer:
+    def handle(self, _broker: Broker, context: RequestContext, _request: Struct) -> Response:
         if context.version > 0:
             raise self._error
         return {}
@@ -163,7 +163,7 @@ def test_an_error_is_answered_where_the_api_has_room_for_it(
     monkeypatch: pytest.MonkeyPatch, client: WireClient, error: Exception, code: ErrorCode
 ) -> None:
     monkeypatch.setitem(HANDLERS, ApiKey.HEARTBEAT, "x")
-    monkeypatch.setattr(requests, "import_module", lambda _name: HandlerModule(error))
+    monkeypatch.setattr(dispatcher, "import_module", lambda _name: HandlerModule(error))
     assert client.call(ApiKey.HEARTBEAT).error_code == code
     assert client.call(ApiKey.HEARTBEAT, 0).error_code == 0
 
@@ -172,7 +172,7 @@ def test_an_error_where_the_api_has_no_room_for_it_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch, client: WireClient
 ) -> None:
     monkeypatch.setitem(HANDLERS, ApiKey.CREATE_TOPICS, "x")
-    monkeypatch.setattr(requests, "import_module", lambda _name: HandlerModule(ApiError(ErrorCode.INVALID_REQUEST)))
+    monkeypatch.setattr(dispatcher, "import_module", lambda _name: HandlerModule(ApiError(ErrorCode.INVALID_REQUEST)))
     client.send(ApiKey.CREATE_TOPICS, 7)
     assert client.is_closed_by_broker()
 

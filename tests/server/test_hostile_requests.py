@@ -22,7 +22,7 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import write_request
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS
 
 QUICK = settings(
     max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)

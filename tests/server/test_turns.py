@@ -23,14 +23,14 @@ from tidelog.protocol.messages import write_response
 from tidelog.protocol.schemas import Direction
 from tidelog.server.authorization.resource import group
 from tidelog.server.configs.resource_entries import topic_entries
+from tidelog.server.dispatcher import LARGE_BYTES
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs import describe_configs
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.handlers.groups import consumer_group_describe, describe_groups, offset_fetch
 from tidelog.server.handlers.topics import create_topics
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.requests import LARGE_BYTES
-from tidelog.server.work import in_pieces
 
 PIECE = 100
 CLIENT_METRICS, GROUP = 16, 32
@@ -91,7 +91,7 @@ def test_so_many_items_have_a_turn() -> None:
 
     async def work() -> None:
         turns.begin()
-        async for _ in in_pieces(range(10 * PIECE), PIECE):
+        async for _ in yielding_to_loop(range(10 * PIECE), PIECE):
             turns.note()
         turns.end()
 

@@ -78,7 +78,7 @@ def _say_where(broker: Broker, written: BrokerConfig | None) -> None:
 
 def _write(config: BrokerConfig) -> str:
     """Return the path of the written settings, or the reason why they were not written."""
-    from tidelog.server.written_properties import PROPERTIES_FILE, write_properties
+    from tidelog.server.server_properties import PROPERTIES_FILE, write_properties
 
     try:
         path = write_properties(config)

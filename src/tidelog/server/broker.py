@@ -38,6 +38,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
+from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples
@@ -54,7 +55,6 @@ from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.quotas.quota_metrics import quota_samples
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.replicas.replica_metrics import replica_samples
-from tidelog.server.requests import Requests
 from tidelog.server.security.scram_exchange import NOBODY
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
@@ -116,7 +116,7 @@ class Broker:
         self.server_metrics = ServerMetrics(self.metrics)
         self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
         self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
-        self.requests = Requests(self)
+        self.dispatcher = Dispatcher(self)
         self.automatic_topics = AutomaticTopics(self)
         self.on_failure: Callable[[str], None] = lambda _reason: None
         """A callback on the event loop for a fatal failure. The owner of the broker then stops it."""
@@ -235,7 +235,7 @@ class Broker:
                 endpoint,
                 loop=self.loop,
                 timers=self.timers,
-                service=self.requests,
+                service=self.dispatcher,
                 limits=self.limits,
                 counts=self.connection_counts,
                 security=self.security[endpoint.name],

@@ -27,12 +27,12 @@ from typing import Protocol
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.executor import InThread
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.security.listener_security import ListenerSecurity
-from tidelog.server.work import InThread
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.server.executor import InThread, Spawn
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
-from tidelog.server.work import InThread, Spawn
 
 
 class Node(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.shown_text import shown
+from tidelog.server.shortened_text import shortened
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -44,7 +44,7 @@ def _refusal(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > _LONGEST:
-        return f"the length of '{shown(name)}' is longer than the max allowed length {_LONGEST}"
+        return f"the length of '{shortened(name)}' is longer than the max allowed length {_LONGEST}"
     if _LEGAL.fullmatch(name) is None:
         return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None

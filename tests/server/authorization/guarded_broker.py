@@ -8,17 +8,17 @@ from pathlib import Path
 
 from server.authorization.world import SETTINGS, World
 from server.harness import BrokerHome, running_broker
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.principal import ANONYMOUS, Principal
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 ANN = "user-ann"
 
 
 def authenticated(
-    context: RequestContext, _request: object, handle: Callable[[], Answer | Awaitable[Answer]]
-) -> Answer | Awaitable[Answer]:
+    context: RequestContext, _request: object, handle: Callable[[], Response | Awaitable[Response]]
+) -> Response | Awaitable[Response]:
     """Set the connection's principal to the client id."""
     name = context.client_id or ""
     context.peer.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
@@ -29,7 +29,7 @@ def authenticated(
 def guarded_broker(directory: Path) -> Iterator[BrokerHome]:
     settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
     with running_broker(directory, **settings) as running:
-        running.broker.requests.interceptor = authenticated
+        running.broker.dispatcher.interceptor = authenticated
         yield running
 
 

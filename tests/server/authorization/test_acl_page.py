@@ -6,7 +6,7 @@ import re
 
 from project.tree import ROOT
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS
 
 LOG_IN = {"SaslHandshake", "SaslAuthenticate"}
 """The APIs that a client calls before it is authenticated."""

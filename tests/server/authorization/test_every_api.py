@@ -27,7 +27,7 @@ from server.authorization.world import (
 )
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS
 
 CASES = {f"user-{number}": case for number, case in enumerate(cases())}
 """The cases by the user that sends the request."""

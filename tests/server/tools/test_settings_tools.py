@@ -116,7 +116,7 @@ def test_of_addresses(tools: KafkaTools) -> None:
 def test_of_loggers(tools: KafkaTools) -> None:
     where = ("--entity-type", "broker-loggers", "--entity-name", "1")
     tools.told(CONFIGS, "--alter", *where, "--add-config", "tidelog.server=FATAL")
-    below = "tidelog.server.requests=FATAL sensitive=false synonyms={}"
+    below = "tidelog.server.dispatcher=FATAL sensitive=false synonyms={}"
     assert below in described(tools, *where)
     tools.told(CONFIGS, "--alter", *where, "--delete-config", "tidelog.server")
     assert below not in described(tools, *where)

@@ -17,7 +17,7 @@ from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.metadata.image import ConfigResource, QuotaEntity
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.shown_text import MOST_OF_A_MESSAGE, shown
+from tidelog.server.shortened_text import MAX_MESSAGE_CHARS, shortened
 
 DEFAULT: Final = -1
 """The number of partitions or replicas from the broker's config."""
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
         """Return the outcome of an error. The message is None if it only repeats the code, and is shortened if very
         long."""
         code = error_code_of(error)
-        return cls(code, None if error.message == code.name else shown(error.message, MOST_OF_A_MESSAGE))
+        return cls(code, None if error.message == code.name else shortened(error.message, MAX_MESSAGE_CHARS))
 
     @property
     def is_failure(self) -> bool:

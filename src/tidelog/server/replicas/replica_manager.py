@@ -28,13 +28,13 @@ from typing import NamedTuple, Protocol
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.executor import InThread, Spawn
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.shown_text import shown
+from tidelog.server.shortened_text import shortened
 from tidelog.server.timers import Timers
-from tidelog.server.work import InThread, Spawn
 from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class ReplicaManager:
             return partition
         if self._metadata.image.partition(topic_partition) is None:
             raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {shown(str(topic_partition))} does not exist"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {shortened(str(topic_partition))} does not exist"
             )
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 

@@ -27,13 +27,13 @@ from typing import Final
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.server.executor import Spawn
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.pause import pause
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import complete
-from tidelog.server.work import Spawn
 
 _log = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.internal.transaction_state import TransactionState
 from tidelog.runtime.metrics import Sample
+from tidelog.server.executor import Spawn
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.completions import Completions
@@ -43,7 +44,6 @@ from tidelog.server.transactions.rules.transitions import first_record
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.transaction_metrics import transaction_samples
 from tidelog.server.transactions.verification import Membership, Operation, Verification
-from tidelog.server.work import Spawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

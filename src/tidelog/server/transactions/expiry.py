@@ -22,12 +22,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
 from tidelog.protocol.errors import ApiError
+from tidelog.server.executor import Spawn
 from tidelog.server.timers import TimerHandle, Timers
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import expire
 from tidelog.server.transactions.settings import TransactionSettings
-from tidelog.server.work import Spawn
 
 _log = logging.getLogger(__name__)
 

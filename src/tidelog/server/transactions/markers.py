@@ -19,10 +19,10 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.record.build import build_end_transaction_batch
 from tidelog.record.control import EndTransactionMarker
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
-from tidelog.server.work import in_pieces
 from tidelog.storage.producer import AppendOrigin
 
 _AT_ONCE: Final = 100
@@ -77,12 +77,12 @@ class LocalMarkers:
         """Write one marker to each distinct partition. All are appended before the first wait for replication."""
         ends: dict[TopicPartition, int] = {}
         errors = dict.fromkeys(partitions, ErrorCode.NONE)
-        async for partition in in_pieces(list(errors), _AT_ONCE):
+        async for partition in yielding_to_loop(list(errors), _AT_ONCE):
             try:
                 ends[partition] = self._append(marker, partition)
             except TidelogError as error:
                 errors[partition] = error_code_of(error)
-        async for partition, end in in_pieces(ends.items(), _AT_ONCE):
+        async for partition, end in yielding_to_loop(ends.items(), _AT_ONCE):
             try:
                 await self._replicas.partition(partition).replicated(end, self._timeout_ms)
                 if partition.topic == GROUP_METADATA_TOPIC:

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
+from tidelog.server.executor import Spawn
 from tidelog.server.transactions.rules.state_records import key_of, value_of
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 from tidelog.server.transactions.state_log import StateEntry, StateLog
-from tidelog.server.work import Spawn
 
 _log = logging.getLogger(__name__)
 

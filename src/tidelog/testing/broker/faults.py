@@ -22,12 +22,12 @@ from uuid import UUID
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.answer import Answer
 from tidelog.server.broker import Broker
 from tidelog.server.network.peer import Peer
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
-Handle = Callable[[], Answer | Awaitable[Answer]]
+Handle = Callable[[], Response | Awaitable[Response]]
 
 _TOPIC_LISTS = ("topics", "topic_data", "topic_names", "v3_and_below_topics", "groups", "transactions")
 """The fields of requests that contain topics, or parts with topics."""
@@ -78,7 +78,7 @@ class Faults:
             connection.close()
         return len(found)
 
-    def __call__(self, context: RequestContext, request: Any, handle: Handle) -> Answer | Awaitable[Answer]:
+    def __call__(self, context: RequestContext, request: Any, handle: Handle) -> Response | Awaitable[Response]:
         """Apply a fault or handle the request, like an ``Interceptor``."""
         self._client_ids[context.connection_id] = context.client_id
         fault = self._take(context.api, request)
@@ -97,7 +97,7 @@ class Faults:
                 return fault
         return None
 
-    async def _carry_out(self, fault: Fault, peer: Peer, handle: Handle) -> Answer:
+    async def _carry_out(self, fault: Fault, peer: Peer, handle: Handle) -> Response:
         if fault.delay_ms:
             over = asyncio.Event()
             self._broker.timers.call_later(fault.delay_ms, over.set)

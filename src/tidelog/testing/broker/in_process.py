@@ -250,7 +250,7 @@ class Broker:
             self._timers = ClientTimers(clock, self._thread.loop)
             server = Server(config, clock=clock, scheduler=HeldScheduler(clock), timers=self._timers, fs=self._files)
             server.pool = WatchedPool(config.number("num.io.threads"))
-        self._faults = server.requests.interceptor = Faults(server)
+        self._faults = server.dispatcher.interceptor = Faults(server)
         return server
 
     def _plan(self, fault: Fault) -> None:

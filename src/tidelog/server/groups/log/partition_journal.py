@@ -41,6 +41,7 @@ from tidelog.model import Record, TidelogError, TimestampType
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.server.coordinator_log import coordinator_code
+from tidelog.server.executor import Spawn
 from tidelog.server.groups.journal import Done, TransactionalProducer
 from tidelog.server.groups.log.gathered_batch import BATCH_OVERHEAD, GatheredBatch, RecordBytes, size_of
 from tidelog.server.groups.log.group_record import GroupRecord
@@ -48,7 +49,6 @@ from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.replicas.partition import ACKS_ALL, Partition
 from tidelog.server.timers import TimerHandle, Timers
-from tidelog.server.work import Spawn
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
 

@@ -10,11 +10,11 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.messages import read_request
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.handlers.acls.wire_acls import check_filter, entry_fields, filter_of, pattern_fields
 from tidelog.server.metadata.requests import Outcome, RemovedAcls
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -27,7 +27,7 @@ def read(api: ApiKey, version: int, body: memoryview) -> Struct:
     return request
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.ALTER)
     if not broker.authorizer.is_on:
         raise ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

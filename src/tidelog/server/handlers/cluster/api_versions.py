@@ -20,10 +20,10 @@ from tidelog.protocol.api_versions import (
     write_api_versions_response,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.answer import Answer, EncodedAnswer
-from tidelog.server.handlers.table import advertised_versions
+from tidelog.server.handlers.registry import advertised_versions
 from tidelog.server.metadata.features import SUPPORTED
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import EncodedResponse, Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -45,7 +45,7 @@ def read(_api: ApiKey, version: int, body: memoryview) -> ApiVersionsRequest:
     return read_api_versions_request(version, body)
 
 
-def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> Response:
     if context.version >= _FIRST_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         context.peer.software = software[0][:_KEPT], software[1][:_KEPT]
     throttle_ms = broker.quotas.throttle(context)
     told = context.version, broker.metadata.applied_offset, tuple(broker.metadata.finalized_features.items())
-    return EncodedAnswer([_encoded(*told, throttle_ms)])
+    return EncodedResponse([_encoded(*told, throttle_ms)])
 
 
 @lru_cache(maxsize=VERSIONS[ApiKey.API_VERSIONS].latest + 1)

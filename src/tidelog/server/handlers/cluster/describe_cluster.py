@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     _check_endpoint_type(context.version, request.endpoint_type)
     image = broker.metadata.image
     shown = [

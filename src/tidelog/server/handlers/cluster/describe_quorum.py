@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.DESCRIBE)
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:

@@ -36,12 +36,12 @@ from tidelog.protocol.metadata import (
     write_partition,
 )
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer, EncodedAnswer
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import EncodedResponse, Response
 from tidelog.server.topic_name import is_internal, is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
@@ -54,7 +54,7 @@ _FIRST_THAT_KNOWS_LISTENERS = 6
 _NO_CONTROLLER = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     image, version = broker.metadata.image, context.version
     _check(request, version)
     names, unknown_ids = _wanted(image, request, version)
@@ -95,7 +95,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
         cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_ASKED,
         throttle_time=broker.quotas.throttle(context),
     )
-    return EncodedAnswer([write_metadata_response(version, response)])
+    return EncodedResponse([write_metadata_response(version, response)])
 
 
 def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -18,7 +18,7 @@ _FIRST_WITH_UPGRADE_TYPE = 1
 _LAST_WITH_RESULTS = 1
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.ALTER)
     updates = [_update(context.version, update) for update in request.feature_updates]
     outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.handlers.configs.alterations import (
@@ -27,12 +26,13 @@ from tidelog.server.handlers.configs.alterations import (
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Mapping[str, str]] = {}
     for identity, struct in resources_in(request).items():

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -41,7 +41,7 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_entries import broker_entries, default_entries
 from tidelog.server.configs.broker_name import broker_number
@@ -21,12 +20,13 @@ from tidelog.server.configs.config_entry import ConfigEntry, chosen
 from tidelog.server.configs.loggers import described_loggers
 from tidelog.server.configs.resource_entries import client_metrics_entries, group_entries, topic_entries
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import check_topic_name
-from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -39,7 +39,7 @@ _AT_ONCE: Final = 20
 """Resources to describe before other tasks of the event loop get a turn: one may have hundreds of configs."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             raise ApiError(
@@ -50,7 +50,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"A request may describe at most {MOST_RESOURCES} resources.")
     results = EncodedResults(context.version)
     descriptions = _Descriptions(broker, request, results)
-    async for resource in in_pieces(once.values(), _AT_ONCE):
+    async for resource in yielding_to_loop(once.values(), _AT_ONCE):
         try:
             wanted = guarded((resource.resource_type, resource.resource_name))
             broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)

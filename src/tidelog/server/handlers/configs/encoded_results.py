@@ -16,7 +16,7 @@ from typing import Any, Final
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.messages import write_response
 from tidelog.record.internal.encoder import unsigned_varint
-from tidelog.server.answer import EncodedAnswer
+from tidelog.server.response import EncodedResponse
 
 _THROTTLE_BYTES: Final = 4
 _COUNT_BYTES: Final = 4
@@ -40,11 +40,11 @@ class EncodedResults:
         self._parts += [self._head(resource), self._no_settings if settings is None else settings]
         self._count += 1
 
-    def answer(self, throttle_ms: int) -> EncodedAnswer:
+    def answer(self, throttle_ms: int) -> EncodedResponse:
         count = self._count
         start = throttle_ms.to_bytes(_THROTTLE_BYTES, "big")
         start += unsigned_varint(count + 1) if self._is_flexible else count.to_bytes(_COUNT_BYTES, "big")
-        return EncodedAnswer([start, *self._parts, _NO_TAGS if self._is_flexible else b""])
+        return EncodedResponse([start, *self._parts, _NO_TAGS if self._is_flexible else b""])
 
     def _head(self, resource: Mapping[str, Any]) -> bytes:
         return self._result(resource)[: -len(self._no_settings)]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import SettingChange, changed
@@ -34,12 +33,13 @@ from tidelog.server.handlers.configs.alterations import (
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
     for identity, resource in resources_in(request).items():

@@ -29,9 +29,9 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
-from tidelog.server.shown_text import shown
-from tidelog.server.work import in_pieces
+from tidelog.server.shortened_text import shortened
 from tidelog.storage.manager.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     directories: dict[str, _Directory] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
     refused: dict[ErrorCode, str] = {}
-    async for name, text in in_pieces(_wanted(request).items()):
+    async for name, text in yielding_to_loop(_wanted(request).items()):
         if text not in directories:
             directories[text] = _directory(broker.logs, text)
         try:
@@ -62,7 +62,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
         except TidelogError as error:
             codes[name] = code = error_code_of(error)
             if code not in refused:
-                refused[code] = f"{shown(str(name))} cannot be moved to {shown(text)}: {error}"
+                refused[code] = f"{shortened(str(name))} cannot be moved to {shortened(text)}: {error}"
     times = Counter(codes.values())
     for code, line in refused.items():
         _log.warning("%s (%s, %d in this request)", line, code.name, times[code])
@@ -113,7 +113,7 @@ def _directory(logs: LogManager, text: str) -> _Directory:
     if path in logs.offline:
         refusal = ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {text} is offline"
     elif path not in [directory.path for directory in logs.online]:
-        refusal = ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {shown(text)} is not found in the config."
+        refusal = ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {shortened(text)} is not found in the config."
     elif path in logs.cordoned:
         refusal = ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {text} is cordoned"
     return _Directory(path, refusal)

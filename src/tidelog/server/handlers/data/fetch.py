@@ -27,7 +27,6 @@ from tidelog.protocol.fetch import (
     read_fetch_request,
     write_fetch_response,
 )
-from tidelog.server.answer import EncodedAnswer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
@@ -44,6 +43,7 @@ from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.network.file_slice import FileSlice, Part
 from tidelog.server.replicas.waiters import wait_until
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -76,7 +76,9 @@ def refuse(_context: RequestContext, request: FetchRequest, error: TidelogError)
     return {"error_code": code, "responses": responses}
 
 
-def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> EncodedAnswer | Awaitable[EncodedAnswer]:
+def handle(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> EncodedResponse | Awaitable[EncodedResponse]:
     fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
     limits = FetchLimits.of(request, _most_bytes(broker, context))
     if broker.authorizer.is_on:
@@ -111,7 +113,7 @@ def _denied(
 
 async def _answer_later(
     broker: Broker, context: RequestContext, fetch: FetchContext, pending: PendingFetch, limits: FetchLimits
-) -> EncodedAnswer:
+) -> EncodedResponse:
     task = asyncio.current_task()
     context.peer.on_gone = None if task is None else task.cancel
     try:
@@ -121,7 +123,7 @@ async def _answer_later(
     return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_again=True))
 
 
-def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedAnswer:
+def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
     leaders = LeaderLookup(broker.metadata.image, context.listener)
     results = [(result.followed, _for_version(context.version, result, leaders)) for result in found.results]
     selected = fetch.select(results, broker.timers.monotonic_ms())
@@ -132,7 +134,7 @@ def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found:
         session_id=selected.session_id,
         node_endpoints=leaders.endpoints,
     )
-    return EncodedAnswer(cast("list[Part]", write_fetch_response(context.version, response)))
+    return EncodedResponse(cast("list[Part]", write_fetch_response(context.version, response)))
 
 
 def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionData:

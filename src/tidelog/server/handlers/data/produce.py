@@ -32,7 +32,6 @@ from tidelog.protocol.produce import (
     read_produce_request,
     write_produce_response,
 )
-from tidelog.server.answer import EncodedAnswer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
@@ -41,11 +40,12 @@ from tidelog.server.handlers.data.produced_transaction import verify_parts
 from tidelog.server.replicas.partition import ACKS_ALL
 from tidelog.server.replicas.waiters import wait_until
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
-Answer = EncodedAnswer | None
+Answer = EncodedResponse | None
 
 _NO_ACKS: Final = 0
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -186,7 +186,7 @@ class _Produce:
             TopicProduceResponse(data.name, data.topic_id, [part.answered for part in parts])
             for data, parts in self._topics
         ]
-        return EncodedAnswer([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
+        return EncodedResponse([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
 
     def _tell_leaders(self) -> Sequence[NodeEndpoint]:
         """Add the current leader to each NOT_LEADER_OR_FOLLOWER result. Return the leaders' endpoints."""

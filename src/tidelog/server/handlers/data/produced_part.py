@@ -14,11 +14,11 @@ from typing import Final
 from tidelog.model import InvalidRecordError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.produce import PartitionProduceData, PartitionProduceResponse, RecordError, TopicProduceData
+from tidelog.server.executor import InThread
 from tidelog.server.handlers.data.produced_batch import NO_BATCH, look_at
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topic_name import is_internal
-from tidelog.server.work import InThread
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import group, topic
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.reports import described_consumer_group
 from tidelog.server.request_context import RequestContext
-from tidelog.server.work import in_pieces
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -26,9 +26,9 @@ _HIDDEN_TOPICS = ApiError(
 )
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     once = dict.fromkeys(request.group_ids)
-    described = [_described(broker, context, group_id) async for group_id in in_pieces(once)]
+    described = [_described(broker, context, group_id) async for group_id in yielding_to_loop(once)]
     names = {name for one in described for name in _topics_of(one)}
     shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names)
     return {
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
             _with_operations(broker, context, request, one)
             if shown.issuperset(_topics_of(one))
             else _refused(one["group_id"], _HIDDEN_TOPICS)
-            async for one in in_pieces(described)
+            async for one in yielding_to_loop(described)
         ]
     }
 

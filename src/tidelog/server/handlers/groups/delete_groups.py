@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     names = dict.fromkeys(request.groups_names)
     allowed = broker.authorizer.allowed(context, Operation.DELETE, group, names)
     results = [

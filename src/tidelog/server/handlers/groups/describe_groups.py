@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import group
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.reports import described_group
 from tidelog.server.request_context import RequestContext
-from tidelog.server.work import in_pieces
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     names = dict.fromkeys(request.groups)
-    return {"groups": [_with_operations(broker, context, request, group_id) async for group_id in in_pieces(names)]}
+    return {
+        "groups": [_with_operations(broker, context, request, group_id) async for group_id in yielding_to_loop(names)]
+    }
 
 
 def _with_operations(broker: Broker, context: RequestContext, request: Struct, group_id: str) -> Mapping[str, Any]:

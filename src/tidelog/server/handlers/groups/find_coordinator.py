@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import Resource, group, transactional_id
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic
-from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -43,7 +43,7 @@ _RESOURCES = {0: group, 1: transactional_id}
 _NOBODY = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -53,7 +53,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     await _ready(broker, topic, allowed)
     found = [
         _coordinator(broker, context, topic, key) if key in allowed else _denied(context, resource(key))
-        async for key in in_pieces(keys)
+        async for key in yielding_to_loop(keys)
     ]
     if context.version < _SEVERAL_KEYS:
         return found[0]
@@ -64,7 +64,7 @@ async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
     """Create the topic if it is missing, and prepare the partitions of ``keys`` that are led here."""
     if keys and topic not in broker.metadata.image.topics:
         await _make(broker, topic)
-    wanted = {_partition_of(broker, topic, key) async for key in in_pieces(keys)}
+    wanted = {_partition_of(broker, topic, key) async for key in yielding_to_loop(keys)}
     for partition in wanted:
         await _make_ready(broker, partition)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group
 from tidelog.server.groups.classic.leaving import Leaver
 from tidelog.server.groups.routing import check_group_id
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SEVERAL_MEMBERS = 3
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     if context.version < _SEVERAL_MEMBERS:

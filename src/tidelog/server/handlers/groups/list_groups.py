@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, group
 from tidelog.server.groups.reports import listed_groups
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     authorizer = broker.authorizer
     sees_all = authorizer.allows(context, Operation.DESCRIBE, CLUSTER, is_told=False)
     listed = [

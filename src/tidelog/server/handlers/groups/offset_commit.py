@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.journal import Topics
@@ -26,6 +25,7 @@ from tidelog.server.handlers.groups.topic_parts import (
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -35,7 +35,7 @@ _TOPIC_IDS = 10
 """The first version with topic ids instead of names."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     parts = _parts(context, request, broker.groups.topics)
     allowed = broker.authorizer.allowed(context, Operation.READ, topic, (asked.name for asked in parts))

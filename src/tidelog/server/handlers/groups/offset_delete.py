@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.groups.routing import check_group_id
@@ -17,12 +16,13 @@ from tidelog.server.handlers.groups.topic_parts import (
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.DELETE, group(request.group_id))
     check_group_id(request.group_id)
     names = (asked.name for asked in request.topics)

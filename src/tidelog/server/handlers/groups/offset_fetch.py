@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.offsets.commit_rules import check_fetch
 from tidelog.server.groups.shard import Shard
 from tidelog.server.request_context import RequestContext
-from tidelog.server.work import in_pieces
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -54,10 +54,12 @@ class _Part(NamedTuple):
     """The topic's id from v10 on."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     if context.version >= _SEVERAL_GROUPS:
         once = {asked.group_id: asked for asked in request.groups}
-        return {"groups": [_of_group(broker, context, request, asked) async for asked in in_pieces(once.values())]}
+        return {
+            "groups": [_of_group(broker, context, request, asked) async for asked in yielding_to_loop(once.values())]
+        }
     return _of_group(broker, context, request, request)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic, transactional_id
 from tidelog.server.coordinator_log import coordinator_code
@@ -30,6 +29,7 @@ from tidelog.server.handlers.groups.topic_parts import (
     unknown_partitions,
 )
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 from tidelog.server.transactions.verification import Membership
@@ -43,7 +43,7 @@ _KNOWS_LOADING = 2
 """The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     authorizer = broker.authorizer
     authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
     authorizer.require(context, Operation.READ, group(request.group_id))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.requests import NewPartitions, Outcome
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -25,7 +25,7 @@ _FIRST_STRICT = 3
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     times = Counter(asked.name for asked in request.topics)
     once = [name for name, count in times.items() if count == 1]
     allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)

@@ -15,15 +15,15 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.configs.resource_entries import topic_entries
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
-from tidelog.server.work import in_pieces
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -34,7 +34,7 @@ _FIRST_STRICT = 6
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     refused = _refused(request)
     left = [asked.name for asked in request.topics if asked.name not in refused]
     refused |= _denied(broker.authorizer, context, left)
@@ -51,7 +51,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> An
     described = _Described(broker.config, shown)
     return {
         "topics": [
-            *[_answer(result, described) async for result in in_pieces(results, _AT_ONCE)],
+            *[_answer(result, described) async for result in yielding_to_loop(results, _AT_ONCE)],
             *(_refusal(name, outcome.error, outcome.message) for name, outcome in refused.items()),
             *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]

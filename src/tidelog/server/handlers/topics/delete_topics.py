@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, topic
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import TopicResult
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -41,7 +41,7 @@ _FIRST_STRICT = 5
 _DISABLED = "Topic deletion is disabled."
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     if not broker.config.flag("delete.topic.enable"):
         is_known = context.version >= _FIRST_WITH_DISABLED
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)

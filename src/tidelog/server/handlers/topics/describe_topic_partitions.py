@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import NOT_ASKED, Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 from tidelog.server.topic_name import is_internal, is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     image = broker.metadata.image
     cursor = request.cursor
     asked = {one.name for one in request.topics}

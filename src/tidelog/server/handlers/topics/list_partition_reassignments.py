@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.schemas import Struct
-from tidelog.server.answer import Answer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.image import Topic
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Answer:
+def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     broker.authorizer.require(context, Operation.DESCRIBE)
     topics = broker.metadata.image.topics
     if request.topics is None:

@@ -12,10 +12,10 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.broker import Broker
+from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
 from tidelog.server.transactions.rules.topics import partitions_by_topic
-from tidelog.server.work import in_pieces
 
 _AT_ONCE: Final = 100
 """Markers to begin before other tasks of the event loop get a turn."""
@@ -26,7 +26,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     tasks = [
         asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked)))
-        async for asked in in_pieces(request.markers, _AT_ONCE)
+        async for asked in yielding_to_loop(request.markers, _AT_ONCE)
     ]
     return _answer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
 

@@ -24,7 +24,7 @@ from tidelog.server.metadata.features import (
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
-from tidelog.server.shown_text import shown
+from tidelog.server.shortened_text import shortened
 
 _CORDONED = "cordoned.log.dirs"
 _MOST_PATTERN_CHARACTERS = 8192
@@ -118,7 +118,7 @@ def _check(
 
 def _require_existing(image: MetadataImage, settings: ControllerSettings, resource: ConfigResource) -> None:
     if resource.type is ResourceType.TOPIC and resource.name not in image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{shown(resource.name)}' does not exist.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{shortened(resource.name)}' does not exist.")
     if resource.type is ResourceType.BROKER and resource.name:
         number = int(resource.name)
         if number not in image.brokers and number not in image.controllers and number != settings.node_id:

@@ -38,7 +38,7 @@ from tidelog.server.metadata.requests import (
     Outcome,
     PartitionAlteration,
 )
-from tidelog.server.shown_text import shown
+from tidelog.server.shortened_text import shortened
 from tidelog.storage.checkpoint import uuid_to_text
 
 
@@ -196,7 +196,7 @@ def _elect_leader(
 ) -> Outcome:
     topic = image.topics.get(name.topic)
     if topic is None:
-        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {shown(name.topic)}")
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {shortened(name.topic)}")
     state = topic.partitions.get(name.partition)
     if state is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}")

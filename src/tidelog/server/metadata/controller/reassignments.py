@@ -19,7 +19,7 @@ from tidelog.server.metadata.controller.topics import check_assignment
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, Reassignment
-from tidelog.server.shown_text import shown
+from tidelog.server.shortened_text import shortened
 
 
 def alter_reassignments(
@@ -83,7 +83,7 @@ def _cancel(image: MetadataImage, settings: ControllerSettings, place: Place) ->
 def _place_of(image: MetadataImage, wanted: Reassignment) -> Place:
     topic = image.topics.get(wanted.topic)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shown(wanted.topic)}.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shortened(wanted.topic)}.")
     state = topic.partitions.get(wanted.partition)
     if state is None:
         raise ApiError(

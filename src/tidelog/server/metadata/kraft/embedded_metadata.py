@@ -27,6 +27,7 @@ from tidelog.runtime import Clock, Scheduler
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.authorization.acl_filter import AclFilter
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.executor import InThread
 from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller import (
@@ -63,7 +64,6 @@ from tidelog.server.metadata.requests import (
     ScramUpsertion,
     TopicResult,
 )
-from tidelog.server.work import InThread
 from tidelog.storage.fs import FileSystem, Lock
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 

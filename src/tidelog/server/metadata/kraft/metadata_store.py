@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 from tidelog.model import CheckpointError, CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
+from tidelog.server.executor import InThread
 from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import version_set_by
@@ -44,7 +45,6 @@ from tidelog.server.metadata.kraft.replay import Replay, first_image
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_first_records
 from tidelog.server.metadata.kraft.voters import Voters, leader_change
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
-from tidelog.server.work import InThread
 from tidelog.storage.fs import FileSystem
 
 T = TypeVar("T")

@@ -33,15 +33,15 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.protocol.schemas import Direction, Struct, struct_class
-from tidelog.server.answer import Answer, EncodedAnswer
-from tidelog.server.handlers.table import HANDLERS
+from tidelog.server.executor import InThread
+from tidelog.server.handlers.registry import HANDLERS
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.request_context import RequestContext
+from tidelog.server.response import EncodedResponse, Response
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.timers import Timers
-from tidelog.server.work import InThread
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class Interceptor(Protocol):
     """A hook before every handler. Tests use it to inject faults."""
 
     def __call__(
-        self, context: RequestContext, request: Any, handle: Callable[[], Answer | Awaitable[Answer]]
-    ) -> Answer | Awaitable[Answer]:
+        self, context: RequestContext, request: Any, handle: Callable[[], Response | Awaitable[Response]]
+    ) -> Response | Awaitable[Response]:
         """Return a response, or ``handle()``, the handler's. An ApiError counts as the handler's own."""
         ...
 
@@ -88,13 +88,13 @@ class Server(Protocol):
 class Handler(NamedTuple):
     """The functions of a handler's module."""
 
-    handle: Callable[[Any, RequestContext, Any], Answer | Awaitable[Answer]]
+    handle: Callable[[Any, RequestContext, Any], Response | Awaitable[Response]]
     read: Reader
     """The module's own reader, such as that of ``protocol.produce``, or else ``read_request``."""
     refuse: Refuse | None
 
 
-class Requests:
+class Dispatcher:
     """The service that handles the requests of a broker's connections."""
 
     def __init__(self, broker: Server) -> None:
@@ -133,17 +133,17 @@ class Requests:
         request = await self._in_thread(context, handler.read, context.api, context.version, body)
         try:
             with self._counted(context):
-                answer = self._asked(handler, context, request)
-            if isinstance(answer, Awaitable):
-                answer = await answer
+                response = self._call_handler(handler, context, request)
+            if isinstance(response, Awaitable):
+                response = await response
         except Exception as error:
-            answer = _refusal(handler, context, request, error)
-        if isinstance(answer, Mapping):
-            answer = self._throttled(context, answer)
-            response = response_of(context.api, context.version, answer)
+            response = _error_response(handler, context, request, error)
+        if isinstance(response, Mapping):
+            response = self._throttled(context, response)
+            response = response_of(context.api, context.version, response)
             written = await self._in_thread(context, write_response, context.api, context.version, response)
-            answer = EncodedAnswer([written])
-        return _reply(context, answer)
+            response = EncodedResponse([written])
+        return _reply(context, response)
 
     async def _in_thread(self, context: RequestContext, function: Callable[..., Result], *arguments: object) -> Result:
         with self._counted(context):
@@ -161,40 +161,40 @@ class Requests:
 
     def _begin_read(self, handler: Handler, context: RequestContext, request: Any) -> Reply | Awaitable[Reply]:
         try:
-            answer = self._asked(handler, context, request)
+            response = self._call_handler(handler, context, request)
         except Exception as error:
-            answer = _refusal(handler, context, request, error)
-        if isinstance(answer, EncodedAnswer):
-            return _reply(context, answer)
-        if isinstance(answer, Awaitable):
-            return self._finish(handler, context, request, answer)
-        return self._reply(context, answer)
+            response = _error_response(handler, context, request, error)
+        if isinstance(response, EncodedResponse):
+            return _reply(context, response)
+        if isinstance(response, Awaitable):
+            return self._finish(handler, context, request, response)
+        return self._reply(context, response)
 
-    def _asked(self, handler: Handler, context: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
+    def _call_handler(self, handler: Handler, context: RequestContext, request: Any) -> Response | Awaitable[Response]:
         if self.interceptor is None:
             return handler.handle(self._broker, context, request)
         return self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
 
     async def _finish(
-        self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Answer]
+        self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Response]
     ) -> Reply:
         try:
-            answer = await awaitable
+            response = await awaitable
         except Exception as error:
-            answer = _refusal(handler, context, request, error)
-        return self._reply(context, answer)
+            response = _error_response(handler, context, request, error)
+        return self._reply(context, response)
 
-    def _reply(self, context: RequestContext, answer: Answer) -> Reply:
-        """Return the reply. A handler that returns an EncodedAnswer applies the throttle time itself."""
-        if isinstance(answer, Mapping):
-            answer = self._throttled(context, answer)
-        return _reply(context, answer)
+    def _reply(self, context: RequestContext, response: Response) -> Reply:
+        """Return the reply. A handler that returns an EncodedResponse applies the throttle time itself."""
+        if isinstance(response, Mapping):
+            response = self._throttled(context, response)
+        return _reply(context, response)
 
-    def _throttled(self, context: RequestContext, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _throttled(self, context: RequestContext, response: Mapping[str, Any]) -> Mapping[str, Any]:
         throttle_ms = self._broker.quotas.throttle(context)
         if not throttle_ms or "throttle_time" not in _response_fields(context):
-            return answer
-        return {**answer, "throttle_time": throttle_ms}
+            return response
+        return {**response, "throttle_time": throttle_ms}
 
     def _load(self, api: ApiKey, version: int) -> Handler:
         module = import_module(_PACKAGE + HANDLERS[api])
@@ -203,14 +203,14 @@ class Requests:
         return handler
 
 
-def _reply(context: RequestContext, answer: Answer) -> Reply:
-    if answer is None:
+def _reply(context: RequestContext, response: Response) -> Reply:
+    if response is None:
         return None
     header = response_header(context.api, context.version, context.correlation_id)
-    if isinstance(answer, EncodedAnswer):
-        parts = [header, *answer.parts]
+    if isinstance(response, EncodedResponse):
+        parts = [header, *response.parts]
     else:
-        parts = [header, write_response(context.api, context.version, answer)]
+        parts = [header, write_response(context.api, context.version, response)]
     return [length_prefix(parts), *parts]
 
 
@@ -227,7 +227,7 @@ def _unsupported(context: RequestContext) -> Reply:
     )
 
 
-def _refusal(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
+def _error_response(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
     """Return the response to a request that failed. Raise ``error`` again if the API has no error response."""
     if not isinstance(error, TidelogError):
         _log.error("A request of %s failed: %s", context.peer, context, exc_info=error)

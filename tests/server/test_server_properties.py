@@ -12,8 +12,8 @@ import pytest
 from cli.runner import run
 from served_records import PATIENCE_S
 from server.server_process import ANY_PORT, serving
+from tidelog.server.server_properties import properties_text, write_properties
 from tidelog.server.start_settings import StartSettings, load_start_config
-from tidelog.server.written_properties import properties_text, write_properties
 
 
 def written(directory: Path, **overrides: str) -> Path:
@@ -81,7 +81,7 @@ def test_nobody_waits_for_the_writer_of_a_pipe(tmp_path: Path) -> None:
     config = f"load_start_config(None, {{'log.dirs': {str(tmp_path)!r}}})"
     code = (
         "from tidelog.server.start_settings import load_start_config\n"
-        "from tidelog.server.written_properties import write_properties\n"
+        "from tidelog.server.server_properties import write_properties\n"
         f"write_properties({config})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-MOST_OF_A_NAME: Final = 300
+MAX_NAME_CHARS: Final = 300
 """The maximum in characters. Every legal topic name is shorter."""
-MOST_OF_A_MESSAGE: Final = 1000
+MAX_MESSAGE_CHARS: Final = 1000
 
 
-def shown(text: str, most: int = MOST_OF_A_NAME) -> str:
+def shortened(text: str, most: int = MAX_NAME_CHARS) -> str:
     """Return ``text``, or its beginning and its length if it is too long."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"

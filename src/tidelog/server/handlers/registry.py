@@ -1,8 +1,8 @@
 """The registry of handlers: the module of each API. ApiVersions advertises exactly these APIs.
 
 A module is imported at its API's first request. It has ``handle(broker, context, request)``, which returns an
-``Answer`` or an awaitable of one. It may have ``refuse(context, request, error)``, which returns the response's fields
-after an error in ``handle``. It may also have ``read``, which replaces ``read_request``.
+``Response`` or an awaitable of one. It may have ``refuse(context, request, error)``, which returns the response after
+an error in ``handle``. It may also have ``read``, which replaces ``read_request``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 """A function that runs a coroutine as a task on the loop until it ends or the broker stops. An error is logged."""
 
 
-async def in_pieces(items: Iterable[Item], size: int = 500) -> AsyncIterator[Item]:
+async def yielding_to_loop(items: Iterable[Item], size: int = 500) -> AsyncIterator[Item]:
     """Yield the items one by one. After each ``size`` of them, let the loop run other tasks."""
     for number, item in enumerate(items, 1):
         yield item
