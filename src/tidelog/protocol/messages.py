@@ -15,11 +15,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from tidelog.protocol.announced_sizes import require_true_sizes
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.request_size import MOST_ITEMS, item_count, require_few_items, require_plain_size
 from tidelog.protocol.schemas import Direction, Struct, default_of, is_array, is_optional, struct_class, struct_type
+from tidelog.protocol.size_checks import require_plausible_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -38,7 +38,7 @@ def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
     bytes are not a request, or if it exceeds the limits of ``request_size``."""
     size = memoryview(body).nbytes
     require_plain_size(size)
-    require_true_sizes(struct_class(api, Direction.REQUEST, version), body)
+    require_plausible_sizes(struct_class(api, Direction.REQUEST, version), body)
     message = _read(api, Direction.REQUEST, version, body)
     if size > MOST_ITEMS:  # each item has at least one byte
         require_few_items(item_count(message))

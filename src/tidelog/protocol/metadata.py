@@ -43,8 +43,8 @@ _TOPIC_IDS = 10
 _CLUSTER_OPERATIONS = range(8, 11)
 _ERROR_CODE = 13
 
-NOT_ASKED: Final = -(2**31)
-"""The value of authorized operations that the request did not ask for."""
+NOT_REQUESTED: Final = -(2**31)
+"""The value of authorized operations in a response whose request did not ask for them (KIP-430)."""
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _PARTITION = Struct(">hii")
 
@@ -74,7 +74,7 @@ class MetadataResponseTopic(NamedTuple):
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: Sequence[bytes] = ()
-    topic_authorized_operations: int = NOT_ASKED
+    topic_authorized_operations: int = NOT_REQUESTED
 
 
 class MetadataResponse(NamedTuple):
@@ -82,7 +82,7 @@ class MetadataResponse(NamedTuple):
     cluster_id: str | None
     controller_id: int
     topics: Sequence[MetadataResponseTopic]
-    cluster_authorized_operations: int = NOT_ASKED
+    cluster_authorized_operations: int = NOT_REQUESTED
     error_code: int = 0
     throttle_time: int = 0
     """The time in ms."""

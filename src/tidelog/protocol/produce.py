@@ -45,7 +45,7 @@ _APPENDED = Struct(">ihqqqBBB")
 _NO_ITEMS, _NULL, _NO_TAGS = 1, 0, 0
 _ONE_ITEM = 2
 """The encoded length of an array with one item."""
-_ALONE = Struct(">BhiB16sBi")
+_SINGLE = Struct(">BhiB16sBi")
 """A request with topic ids up to its first records: transactional id, acks, timeout, topics, topic id, partitions,
 index."""
 _BEHIND_ALONE = bytes(3)
@@ -104,7 +104,7 @@ class TopicProduceResponse(NamedTuple):
 @message_reader
 def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
     """Decode a request. Raise MalformedMessageError if the bytes are not one."""
-    if version >= _TOPIC_IDS and len(body) > _ALONE.size and (alone := _read_alone(body)) is not None:
+    if version >= _TOPIC_IDS and len(body) > _SINGLE.size and (alone := _read_single_partition(body)) is not None:
         return alone
     reader = FieldReader(body, is_flexible=version >= _FLEXIBLE)
 
@@ -126,13 +126,13 @@ def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout, topics)
 
 
-def _read_alone(body: memoryview) -> ProduceRequest | None:
+def _read_single_partition(body: memoryview) -> ProduceRequest | None:
     """Decode a request with one partition and no transaction, as most are. Return None for any other."""
-    transactional_id, acks, timeout, topics, raw_id, partitions, index = _ALONE.unpack_from(body)
+    transactional_id, acks, timeout, topics, raw_id, partitions, index = _SINGLE.unpack_from(body)
     if transactional_id != _NULL or topics != _ONE_ITEM or partitions != _ONE_ITEM:
         return None
     reader = FieldReader(body, is_flexible=True)
-    reader.position = _ALONE.size
+    reader.position = _SINGLE.size
     records = reader.nullable_bytes()
     if body[reader.position :] != _BEHIND_ALONE:
         return None

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.server.authorization.acl import Acl, Pattern, Permission
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter, Pattern, Permission
 from tidelog.server.authorization.acl_index import AclIndex, Client
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import WILDCARD, AclResourceType, PatternType, Resource
@@ -70,12 +69,12 @@ def may(found: list[Acl], client: Client, operation: Operation, resource: Resour
 def test_a_verdict_is_what_a_list_says(
     found: list[Acl], client: Client, operation: Operation, resource: Resource, default: bool
 ) -> None:
-    verdict = AclIndex().changed(found).verdict(client, operation, resource, default=default)
-    assert verdict.is_allowed == may(found, client, operation, resource, default=default)
-    if verdict.acl is not None:
-        assert is_about(verdict.acl, resource)
-        assert is_for(verdict.acl, client)
-        assert (verdict.acl.permission is Permission.ALLOW) == verdict.is_allowed
+    decision = AclIndex().changed(found).decide(client, operation, resource, default=default)
+    assert decision.is_allowed == may(found, client, operation, resource, default=default)
+    if decision.acl is not None:
+        assert is_about(decision.acl, resource)
+        assert is_for(decision.acl, client)
+        assert (decision.acl.permission is Permission.ALLOW) == decision.is_allowed
 
 
 @given(st.lists(st.tuples(st.lists(acls, max_size=4), st.integers(0, 3)), max_size=6), clients, operations, resources)
@@ -91,8 +90,8 @@ def test_changes_one_after_the_other_come_to_the_same(
         assert list(index) == before
         index, left = changed, left[removals:]
     assert sorted(index) == sorted(left)
-    verdict = index.verdict(client, operation, resource, default=False)
-    assert verdict.is_allowed == may(left, client, operation, resource, default=False)
+    decision = index.decide(client, operation, resource, default=False)
+    assert decision.is_allowed == may(left, client, operation, resource, default=False)
 
 
 @given(st.lists(acls, max_size=8), clients, st.sampled_from([Operation.READ, Operation.WRITE]))
@@ -120,7 +119,7 @@ def test_a_permission_that_is_none_allows_nothing(permission: Permission) -> Non
     """A record in the metadata log may contain any permission number."""
     client, resource = Client("User:ann", "10.0.0.1"), Resource(AclResourceType.TOPIC, "t")
     for found in ([acl("t", permission=permission)], [acl("t"), acl("t", permission=permission)]):
-        assert not AclIndex().changed(found).verdict(client, Operation.WRITE, resource, default=True).is_allowed
+        assert not AclIndex().changed(found).decide(client, Operation.WRITE, resource, default=True).is_allowed
 
 
 @pytest.mark.parametrize(

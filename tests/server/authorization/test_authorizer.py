@@ -165,7 +165,7 @@ class TestTheAuditLog:
         with caplog.at_level(5, AUDIT):
             made.allows(asked_by("ann"), Operation.READ, topic("t"))
             made.allows(asked_by("root"), Operation.READ, topic("t"))
-            made.allowed(asked_by("bob"), Operation.READ, topic, ["t"], is_told=False)
+            made.allowed(asked_by("bob"), Operation.READ, topic, ["t"], log_denial=False)
             made.operations(asked_by("bob"), topic("t"))
         levels = [
             (record.levelno, record.getMessage().rpartition("rule ")[2].partition("(")[0]) for record in caplog.records
@@ -173,7 +173,7 @@ class TestTheAuditLog:
         assert levels == [(10, "MatchingAcl"), (10, "SuperUser"), (5, "DefaultDeny")]
 
 
-def test_verdicts_that_are_remembered_are_those_of_the_present_entries() -> None:
+def test_cached_decisions_are_those_of_the_present_entries() -> None:
     made = authorizer()
     for _ in range(2):
         assert not made.allows(asked_by("ann"), Operation.READ, topic("t"))
@@ -187,9 +187,9 @@ def test_clients_that_ask_for_many_names_and_long_ones_take_no_memory() -> None:
     made = authorizer(read_of("t"))
     tracemalloc.start()
     for number in range(12_000):
-        assert not made.allows(asked_by("ann"), Operation.READ, topic(str(number)), is_told=False)
+        assert not made.allows(asked_by("ann"), Operation.READ, topic(str(number)), log_denial=False)
     for number in range(1000):
-        assert not made.allows(asked_by("ann"), Operation.READ, group(f"{number:03}" * 10_000), is_told=False)
+        assert not made.allows(asked_by("ann"), Operation.READ, group(f"{number:03}" * 10_000), log_denial=False)
     _now, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 10_000_000

@@ -11,7 +11,8 @@ from server.groups.group_home import GroupHome, group_home
 from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.authorization.operation import NOT_ASKED, SUPPORTED, operation_bits
+from tidelog.protocol.metadata import NOT_REQUESTED
+from tidelog.server.authorization.operation import SUPPORTED, operation_bits
 from tidelog.server.authorization.resource import AclResourceType
 from tidelog.server.groups.routing import partition_of
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -164,7 +165,7 @@ def test_a_group_is_listed_described_and_deleted(groups: GroupHome) -> None:
     assert (described.group_state, described.protocol_data) == ("Stable", "range")
     assert (described.authorized_operations, nobody.authorized_operations) == (
         operation_bits(SUPPORTED[AclResourceType.GROUP]),
-        NOT_ASKED,
+        NOT_REQUESTED,
     )
     (member,) = described.members
     assert (member.member_id, member.client_id, member.client_host) == (member_id, "test", "/127.0.0.1")

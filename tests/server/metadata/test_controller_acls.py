@@ -8,8 +8,7 @@ import pytest
 
 from server.metadata.images import image_of
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.authorization.acl import Acl, Pattern, Permission
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.metadata.controller.acls import create_acls, delete_acls

@@ -46,7 +46,7 @@ class Client(NamedTuple):
     host: str
 
 
-class Verdict(NamedTuple):
+class AclDecision(NamedTuple):
     is_allowed: bool
     acl: Acl | None
     """The deciding ACL, or None if none matched."""
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfType:
+class _TypeAcls:
     """The ACLs of one resource type by name."""
 
     literal: Mapping[str, tuple[Acl, ...]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _OfType:
             if length <= len(name):
                 yield from self.prefixed.get(name[:length], _NONE)
 
-    def changed(self, added: Iterable[Acl], removed: Iterable[Acl]) -> _OfType:
+    def changed(self, added: Iterable[Acl], removed: Iterable[Acl]) -> _TypeAcls:
         names = {PatternType.LITERAL: dict(self.literal), PatternType.PREFIXED: dict(self.prefixed)}
         new: dict[tuple[PatternType, str], list[Acl]] = defaultdict(list)
         for acl in added:
@@ -86,7 +86,7 @@ class _OfType:
             if not left:
                 del entries[acl.pattern.name]
         prefixed = names[PatternType.PREFIXED]
-        return _OfType(
+        return _TypeAcls(
             literal=names[PatternType.LITERAL],
             prefixed=prefixed,
             lengths=tuple(sorted({len(name) for name in prefixed})),
@@ -98,12 +98,12 @@ class _OfType:
                 yield from acls
 
 
-_NO_ENTRIES: Final = _OfType()
+_NO_ENTRIES: Final = _TypeAcls()
 
 
 @dataclass(frozen=True, slots=True)
 class AclIndex:
-    _types: Mapping[AclResourceType, _OfType] = field(default_factory=dict)
+    _types: Mapping[AclResourceType, _TypeAcls] = field(default_factory=dict)
 
     def changed(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> Self:
         """Return an index with these changes. Each ACL in ``removed`` must exist or be in ``added``."""
@@ -121,7 +121,7 @@ class AclIndex:
 
     # --- decisions ---
 
-    def verdict(self, client: Client, operation: Operation, resource: Resource, *, default: bool) -> Verdict:
+    def decide(self, client: Client, operation: Operation, resource: Resource, *, default: bool) -> AclDecision:
         """Decide by the module's second table."""
         entries = self._types.get(resource.type)
         allowing, denying = allowed_by(operation), denied_by(operation)
@@ -133,12 +133,12 @@ class AclIndex:
                 continue
             if acl.permission is not Permission.ALLOW:
                 if acl.operation in denying:
-                    return Verdict(False, acl)
+                    return AclDecision(False, acl)
             elif acl.operation in allowing:
                 found = acl
         if found is not None:
-            return Verdict(True, found)
-        return Verdict(default and not is_about, None)
+            return AclDecision(True, found)
+        return AclDecision(default and not is_about, None)
 
     def allows_some(self, client: Client, operation: Operation, resource_type: AclResourceType) -> bool:
         """Return True if ACLs allow the operation itself on any resource of the type, existing or not.

@@ -18,7 +18,7 @@ import logging
 from typing import Final
 
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.authorization.acl_index import Client, Verdict
+from tidelog.server.authorization.acl_index import AclDecision, Client
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import Resource
 
@@ -27,12 +27,19 @@ TRACE: Final = 5
 _log = logging.getLogger("kafka.authorizer.logger")
 
 
-def is_said(level: int) -> bool:
+def is_enabled(level: int) -> bool:
     return _log.isEnabledFor(level)
 
 
-def say(
-    level: int, client: Client, api: ApiKey, operation: Operation, resource: Resource, verdict: Verdict, *, count: int
+def log_decision(
+    level: int,
+    client: Client,
+    api: ApiKey,
+    operation: Operation,
+    resource: Resource,
+    decision: AclDecision,
+    *,
+    count: int,
 ) -> None:
     """Log a decision. ``count`` is how often the request names the resource."""
     _log.log(
@@ -40,23 +47,23 @@ def say(
         "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s"
         " with resourceRefCount = %d based on rule %s",
         client.principal,
-        "Allowed" if verdict.is_allowed else "Denied",
+        "Allowed" if decision.is_allowed else "Denied",
         operation.name,
         client.host,
         _pascal(resource.type.name),
         resource.name,
         _pascal(api.name),
         count,
-        _rule(verdict),
+        _rule(decision),
     )
 
 
-def _rule(verdict: Verdict) -> str:
-    if verdict.acl is not None:
-        return f"MatchingAcl(acl={verdict.acl})"
-    if verdict.is_super:
+def _rule(decision: AclDecision) -> str:
+    if decision.acl is not None:
+        return f"MatchingAcl(acl={decision.acl})"
+    if decision.is_super:
         return "SuperUser"
-    return "DefaultAllow" if verdict.is_allowed else "DefaultDeny"
+    return "DefaultAllow" if decision.is_allowed else "DefaultDeny"
 
 
 def _pascal(name: str) -> str:

@@ -29,10 +29,9 @@ from typing import Final
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl
-from tidelog.server.authorization.acl_filter import AclFilter
-from tidelog.server.authorization.acl_index import AclIndex, Client, Verdict
-from tidelog.server.authorization.audit import TRACE, is_said, say
+from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, AclFilter
+from tidelog.server.authorization.acl_index import AclDecision, AclIndex, Client
+from tidelog.server.authorization.audit import TRACE, is_enabled, log_decision
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, Resource
 from tidelog.server.principal import Principal
@@ -53,10 +52,10 @@ _FAILURES: Final = {
 }
 """Kafka's error code and message by resource type."""
 
-_SUPER: Final = Verdict(True, None, is_super=True)
-_MOST_KNOWN: Final = 10_000
-_LONGEST_KNOWN: Final = 249
-"""The longest name in characters whose verdict is cached: topic names are not longer, and clients choose the others."""
+_SUPER: Final = AclDecision(True, None, is_super=True)
+_MAX_CACHED: Final = 10_000
+_MAX_CACHED_NAME: Final = 249
+"""The longest name in characters whose decision is cached. Topic names are not longer; clients choose the others."""
 _HARD_CODED: Final = "hardcode"
 """A name that Kafka checks if any name will do."""
 
@@ -94,31 +93,37 @@ class Authorizer:
         self.is_on = settings is not None
         self._settings = settings or AuthorizerSettings(super_users=frozenset(), allows_by_default=True)
         self._index = AclIndex()
-        self._known: dict[tuple[Client, Operation, Resource], Verdict] = {}
-        """The cached verdicts of this index, because clients repeat the same requests."""
+        self._cached: dict[tuple[Client, Operation, Resource], AclDecision] = {}
+        """The cached decisions of this index, because clients repeat the same requests."""
 
     def change(self, added: Collection[Acl], removed: Collection[Acl] = ()) -> None:
         """Change the ACLs."""
         self._index = self._index.changed(added, removed)
-        self._known.clear()
+        self._cached.clear()
 
     # --- one resource ---
 
     def allows(
-        self, context: RequestContext, operation: Operation, resource: Resource, *, is_told: bool = True, count: int = 1
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: Resource,
+        *,
+        log_denial: bool = True,
+        count: int = 1,
     ) -> bool:
         """Return True if the client may do the operation.
 
-        If ``is_told``, a denial is logged at INFO: the client named the resource itself. ``count`` is how often it did.
+        If ``log_denial``, a denial is logged at INFO: the client named the resource itself, ``count`` times.
         """
         if not self.is_on:
             return True
         client = client_of(context)
-        verdict = self._verdict(client, operation, resource)
-        level = logging.DEBUG if verdict.is_allowed else logging.INFO if is_told else TRACE
-        if is_said(level):
-            say(level, client, context.api, operation, resource, verdict, count=count)
-        return verdict.is_allowed
+        decision = self._decide(client, operation, resource)
+        level = logging.DEBUG if decision.is_allowed else logging.INFO if log_denial else TRACE
+        if is_enabled(level):
+            log_decision(level, client, context.api, operation, resource, decision, count=count)
+        return decision.is_allowed
 
     def require(self, context: RequestContext, operation: Operation, resource: Resource = CLUSTER) -> None:
         """Raise the ApiError of ``failure`` unless the client may do the operation."""
@@ -127,7 +132,7 @@ class Authorizer:
 
     def allows_some(self, context: RequestContext, operation: Operation, resource_type: AclResourceType) -> bool:
         """Return True if the client may do it with any resource of the type, existing or not."""
-        return self.allows(context, operation, Resource(resource_type, _HARD_CODED), is_told=False) or (
+        return self.allows(context, operation, Resource(resource_type, _HARD_CODED), log_denial=False) or (
             self._index.allows_some(client_of(context), operation, resource_type)
         )
 
@@ -140,7 +145,7 @@ class Authorizer:
         resource: Callable[[str], Resource],
         names: Iterable[str],
         *,
-        is_told: bool = True,
+        log_denial: bool = True,
     ) -> set[str]:
         """Return the names that the client may use. ``resource`` turns a name into a resource."""
         if not self.is_on:
@@ -148,7 +153,7 @@ class Authorizer:
         return {
             name
             for name, count in Counter(names).items()
-            if self.allows(context, operation, resource(name), is_told=is_told, count=count)
+            if self.allows(context, operation, resource(name), log_denial=log_denial, count=count)
         }
 
     def operations(self, context: RequestContext, resource: Resource) -> int:
@@ -157,14 +162,14 @@ class Authorizer:
         if not self.is_on:
             return operation_bits(supported)
         client = client_of(context)
-        return operation_bits(one for one in supported if self._verdict(client, one, resource).is_allowed)
+        return operation_bits(one for one in supported if self._decide(client, one, resource).is_allowed)
 
     def acls(self, wanted: AclFilter) -> list[Acl]:
         return [acl for acl in self._index if wanted.fits(acl)]
 
     # --- internals ---
 
-    def _verdict(self, client: Client, operation: Operation, resource: Resource) -> Verdict:
+    def _decide(self, client: Client, operation: Operation, resource: Resource) -> AclDecision:
         if client.principal in self._settings.super_users:
             return _SUPER
         if client.principal == ANY_PRINCIPAL:
@@ -175,15 +180,15 @@ class Authorizer:
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 "A client must not be named User:*, because in ACLs this name means all users.",
             )
-        verdict = self._known.get((client, operation, resource))
-        if verdict is not None:
-            return verdict
-        verdict = self._index.verdict(client, operation, resource, default=self._settings.allows_by_default)
-        if len(resource.name) <= _LONGEST_KNOWN:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[client, operation, resource] = verdict
-        return verdict
+        decision = self._cached.get((client, operation, resource))
+        if decision is not None:
+            return decision
+        decision = self._index.decide(client, operation, resource, default=self._settings.allows_by_default)
+        if len(resource.name) <= _MAX_CACHED_NAME:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[client, operation, resource] = decision
+        return decision
 
 
 def failure(resource_type: AclResourceType) -> ApiError:

@@ -100,9 +100,6 @@ SUPPORTED: Final[Mapping[AclResourceType, frozenset[Operation]]] = {
 }
 """The operations that a response can report as authorized, by resource type."""
 
-NOT_ASKED: Final = -(2**31)
-"""The response's value for a client that did not request its authorized operations."""
-
 
 def operation_bits(operations: Iterable[Operation]) -> int:
     """Return a bit field of the operations, as responses have it."""

@@ -43,7 +43,7 @@ def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
 
 def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
     """Return the synonyms of a broker's key, by the module's table."""
-    hidden = is_sensitive(_told_key(name))
+    hidden = is_sensitive(_public_key_or_none(name))
     found = (
         ConfigSynonym(synonym, None if hidden else layer[synonym], source)
         for layer, source in _layers(broker)
@@ -54,7 +54,7 @@ def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, 
 
 
 def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
-    key = _told_key(name)
+    key = _public_key_or_none(name)
     if name in BROKER_KEYS:
         value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker.shown(name))
     else:
@@ -72,7 +72,7 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
     synonyms = broker_synonyms_of(name, broker)
     return ConfigEntry(
         name=name,
-        key=_told_key(name),
+        key=_public_key_or_none(name),
         value=broker.dynamic_defaults[name].text,
         synonyms=tuple(synonym for synonym in synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER),
         is_read_only=_is_read_only(name),
@@ -85,7 +85,7 @@ def _is_read_only(name: str) -> bool:
     return key is None or not key.is_dynamic
 
 
-def _told_key(name: str) -> Key | None:
+def _public_key_or_none(name: str) -> Key | None:
     """Return the key, or None for a plug-in's key: then the value counts as sensitive."""
     return None if name in PLUG_IN_KEYS else broker_key(name)
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from tidelog.model import TopicPartition
-from tidelog.server.authorization.acl import Acl
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.metadata.broker_registration import Endpoint
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.requests import (

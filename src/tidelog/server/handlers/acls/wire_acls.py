@@ -11,8 +11,7 @@ from typing import Any
 
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.schemas import Struct
-from tidelog.server.authorization.acl import Acl, Pattern, Permission
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import Authorizer
-from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
@@ -46,7 +47,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
         ],
         "cluster_authorized_operations": _operations(broker.authorizer, context)
         if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        else NOT_REQUESTED,
     }
 
 

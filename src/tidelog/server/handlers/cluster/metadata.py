@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.metadata import (
-    NOT_ASKED,
+    NOT_REQUESTED,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -59,7 +59,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
     _check(request, version)
     names, unknown_ids = _wanted(image, request, version)
     is_of_all = _is_of_all(request, version)
-    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names, is_told=not is_of_all)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names, log_denial=not is_of_all)
     missing = [name for name in names if name in shown and name not in image.topics]
     uncreatable: Collection[str] = ()
     if missing and request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
@@ -92,7 +92,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
             *(_denied(name, is_internal=is_internal(name)) for name in uncreatable),
             *(_hidden(image, request, name) for name in hidden),
         ],
-        cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_ASKED,
+        cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_REQUESTED,
         throttle_time=broker.quotas.throttle(context),
     )
     return EncodedResponse([write_metadata_response(version, response)])
@@ -138,7 +138,7 @@ def _wanted(image: MetadataImage, request: Struct, version: int) -> tuple[list[s
 
 
 def _uncreatable(authorizer: Authorizer, context: RequestContext, missing: Sequence[str]) -> list[str]:
-    if authorizer.allows(context, Operation.CREATE, CLUSTER, is_told=False):
+    if authorizer.allows(context, Operation.CREATE, CLUSTER, log_denial=False):
         return []
     creatable = authorizer.allowed(context, Operation.CREATE, topic, missing)
     return [name for name in missing if name not in creatable]
@@ -153,7 +153,7 @@ class _Operations:
         self._is_asked = is_asked
 
     def on_topic(self, name: str) -> int:
-        return self._authorizer.operations(self._context, topic(name)) if self._is_asked else NOT_ASKED
+        return self._authorizer.operations(self._context, topic(name)) if self._is_asked else NOT_REQUESTED
 
     def on_cluster(self) -> int:
         may_see = self._authorizer.allows(self._context, Operation.DESCRIBE, CLUSTER)

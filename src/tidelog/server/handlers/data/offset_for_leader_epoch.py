@@ -47,7 +47,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[
 
 def _allowed(authorizer: Authorizer, context: RequestContext, names: Collection[str]) -> Collection[str]:
     """Return all topics for a broker, and the topics that a consumer may describe."""
-    if authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER, is_told=False):
+    if authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER, log_denial=False):
         return names
     return authorizer.allowed(context, Operation.DESCRIBE, topic, names)
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.protocol.schemas import Struct
-from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.reports import described_consumer_group
@@ -67,6 +68,8 @@ def _topics_of(described: Mapping[str, Any]) -> Iterator[str]:
 def _with_operations(
     broker: Broker, context: RequestContext, request: Struct, described: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    is_told = request.include_authorized_operations and not described.get("error_code")
-    operations = broker.authorizer.operations(context, group(described["group_id"])) if is_told else NOT_ASKED
+    with_operations = request.include_authorized_operations and not described.get("error_code")
+    operations = (
+        broker.authorizer.operations(context, group(described["group_id"])) if with_operations else NOT_REQUESTED
+    )
     return {**described, "authorized_operations": operations}

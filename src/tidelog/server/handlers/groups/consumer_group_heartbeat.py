@@ -27,7 +27,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     names = set(request.subscribed_topic_names or ())
     if len(authorizer.allowed(context, Operation.DESCRIBE, topic, names)) < len(names):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-    visible = partial(authorizer.allowed, context, Operation.DESCRIBE, topic, is_told=False)
+    visible = partial(authorizer.allowed, context, Operation.DESCRIBE, topic, log_denial=False)
     heartbeat = replace(_heartbeat(context, request), visible_topics=visible)
     check_request(heartbeat, context.version, broker.groups.assignors)
     answer: Mapping[str, Any] = await broker.groups.ask(

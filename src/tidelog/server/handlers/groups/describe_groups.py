@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.protocol.schemas import Struct
-from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.reports import described_group
@@ -27,8 +28,8 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
 
 def _with_operations(broker: Broker, context: RequestContext, request: Struct, group_id: str) -> Mapping[str, Any]:
     described = _described(broker, context, group_id)
-    is_told = request.include_authorized_operations and not described.get("error_code")
-    operations = broker.authorizer.operations(context, group(group_id)) if is_told else NOT_ASKED
+    with_operations = request.include_authorized_operations and not described.get("error_code")
+    operations = broker.authorizer.operations(context, group(group_id)) if with_operations else NOT_REQUESTED
     return {**described, "authorized_operations": operations}
 
 

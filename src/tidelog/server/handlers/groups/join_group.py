@@ -31,7 +31,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     _check_session(request.session_timeout, broker.groups.settings)
-    visible = partial(broker.authorizer.allowed, context, Operation.DESCRIBE, topic, is_told=False)
+    visible = partial(broker.authorizer.allowed, context, Operation.DESCRIBE, topic, log_denial=False)
     joining = replace(_join_request(context, request), visible_topics=visible)
     answer: Mapping[str, Any] = await broker.groups.ask(
         request.group_id, lambda shard, reply: shard.join(joining, reply)

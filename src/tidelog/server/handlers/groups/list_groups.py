@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
     authorizer = broker.authorizer
-    sees_all = authorizer.allows(context, Operation.DESCRIBE, CLUSTER, is_told=False)
+    sees_all = authorizer.allows(context, Operation.DESCRIBE, CLUSTER, log_denial=False)
     listed = [
         one
         for shard in broker.groups.loaded_shards()
@@ -25,6 +25,6 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
     ]
     if not sees_all:
         names = (one["group_id"] for one in listed)
-        shown = authorizer.allowed(context, Operation.DESCRIBE, group, names, is_told=False)
+        shown = authorizer.allowed(context, Operation.DESCRIBE, group, names, log_denial=False)
         listed = [one for one in listed if one["group_id"] in shown]
     return {"groups": listed}

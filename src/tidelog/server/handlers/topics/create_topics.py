@@ -47,7 +47,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
         wanted = [new for new in wanted if new.name not in too_many]
     results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only, timeout_ms=timeout_ms)
     names = [result.name for result in results if result.name is not None]
-    shown = broker.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, is_told=False)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, log_denial=False)
     described = _Described(broker.config, shown)
     return {
         "topics": [
@@ -85,7 +85,7 @@ def _refused(request: Struct) -> dict[str, Outcome]:
 
 def _denied(authorizer: Authorizer, context: RequestContext, names: Sequence[str]) -> dict[str, Outcome]:
     """Return the names that the client may not create. CREATE on the cluster allows every topic."""
-    if authorizer.allows(context, Operation.CREATE, CLUSTER, is_told=False):
+    if authorizer.allows(context, Operation.CREATE, CLUSTER, log_denial=False):
         return {}
     allowed = authorizer.allowed(context, Operation.CREATE, topic, names)
     denied = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")

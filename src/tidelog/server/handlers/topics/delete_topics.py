@@ -98,7 +98,7 @@ def _permitted(
 ) -> tuple[list[str], list[uuid.UUID]]:
     """Return the topics that the client may delete or that do not exist. Add the others to ``refused``."""
     authorizer, image = broker.authorizer, broker.metadata.image
-    if authorizer.allows(context, Operation.DELETE, CLUSTER, is_told=False):
+    if authorizer.allows(context, Operation.DELETE, CLUSTER, log_denial=False):
         return names, ids
     known = {topic_id: image.topics_by_id[topic_id].name for topic_id in ids if topic_id in image.topics_by_id}
     everything = {*names, *known.values()}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.protocol.schemas import Struct
-from tidelog.server.authorization.operation import NOT_ASKED, Operation
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
 from tidelog.server.request_context import RequestContext
@@ -109,7 +110,7 @@ def _topic(found: Topic, partitions: list[dict[str, Any]], operations: int) -> M
 
 
 def _refused(name: str, code: ErrorCode) -> Mapping[str, Any]:
-    return {"error_code": code, "name": name, "topic_authorized_operations": NOT_ASKED}
+    return {"error_code": code, "name": name, "topic_authorized_operations": NOT_REQUESTED}
 
 
 def _missing(name: str, operations: int) -> Mapping[str, Any]:

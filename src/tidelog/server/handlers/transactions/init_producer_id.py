@@ -37,7 +37,7 @@ def _authorize(authorizer: Authorizer, context: RequestContext, name: str | None
     if name is not None:
         authorizer.require(context, Operation.WRITE, transactional_id(name))
     elif not (
-        authorizer.allows(context, Operation.IDEMPOTENT_WRITE, CLUSTER, is_told=False)
+        authorizer.allows(context, Operation.IDEMPOTENT_WRITE, CLUSTER, log_denial=False)
         or authorizer.allows_some(context, Operation.WRITE, AclResourceType.TOPIC)
     ):
         raise failure(AclResourceType.CLUSTER)

@@ -22,7 +22,7 @@ _AT_ONCE: Final = 100
 
 
 async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
-    if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, is_told=False):
+    if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, log_denial=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     tasks = [
         asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked)))

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.authorization.acl import Acl, Permission
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter, Permission
 from tidelog.server.authorization.host_pattern import is_range, parse_range
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, PatternType

@@ -24,8 +24,7 @@ from typing import TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
-from tidelog.server.authorization.acl import Acl
-from tidelog.server.authorization.acl_filter import AclFilter
+from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.executor import InThread
 from tidelog.server.metadata.broker_registration import Endpoint

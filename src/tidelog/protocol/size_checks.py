@@ -35,7 +35,7 @@ _LARGE_VARINT = re.compile(rb"[\x80-\xff]{2}[\x02-\xff]")
 """The bytes of a varint of 32,768 or more. Without any, all announced sizes in a flexible version are small."""
 
 
-def require_true_sizes(message: Any, body: Buffer) -> None:
+def require_plausible_sizes(message: Any, body: Buffer) -> None:
     """Raise MalformedMessageError by the module's table. ``message`` is the message's class."""
     if message.__flexible__ and _LARGE_VARINT.search(body) is None:
         return

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.message_strategies import requests
-from tidelog.protocol import announced_sizes, produce
+from tidelog.protocol import produce, size_checks
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.field_reader import FieldReader
@@ -28,7 +28,7 @@ def test_a_valid_request_is_walked_to_its_end(api: ApiKey, data: st.DataObject) 
     body = write_request(api, version, data.draw(requests(api, version)))
     message = struct_class(api, Direction.REQUEST, version)
     reader = FieldReader(memoryview(body), is_flexible=message.__flexible__)
-    announced_sizes._struct_walk(message)(reader)
+    size_checks._struct_walk(message)(reader)
     assert reader.left == 0
 
 
