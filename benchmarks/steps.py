@@ -25,7 +25,7 @@ from tidelog.runtime import SystemClock
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets
-from tidelog.storage.log.append.batch_write import write_alone
+from tidelog.storage.log.append.batch_write import write_single
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.open_request import OpenRequest
@@ -99,7 +99,7 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
 
     def written() -> None:
         for batch in batches:
-            write_alone(log._state, batch, log._state.offsets.log_end.message_offset + 99, now_ms, appender)
+            write_single(log._state, batch, log._state.offsets.log_end.message_offset + 99, now_ms, appender)
 
     def whole() -> None:
         for batch in batches:
@@ -113,7 +113,7 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
     first_offset = bytes(8)
     batches[0][:8] = first_offset
     log.append_as_leader(batches[0], leader_epoch=0)  # adds an epoch and makes the segment non-empty
-    yield "written, with index entries and the log end (`write_alone`)", written
+    yield "written, with index entries and the log end (`write_single`)", written
     yield "all of it (`append_as_leader`)", whole
     log.close()
 

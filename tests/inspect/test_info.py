@@ -42,7 +42,7 @@ def test_a_directory_in_order(golden: GoldenFactory) -> None:
     assert found.broker_epoch == 288
     assert not found.warnings
     assert not found.passing
-    assert describe_directory(LOCAL, golden(SCENARIOS, "unclean")).condition is Condition.KILLED
+    assert describe_directory(LOCAL, golden(SCENARIOS, "unclean")).condition is Condition.UNCLEAN
 
 
 def test_formats_times_and_left_overs(golden: GoldenFactory) -> None:

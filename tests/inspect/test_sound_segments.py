@@ -32,7 +32,7 @@ def told_and_not(directory: Path) -> tuple[tuple[Any, ...], tuple[Any, ...], int
     """Return the findings of a view with the results of ``verify``, of a view without, and the results' number."""
     told, alone = (LogView(LOCAL, directory) for _ in range(2))
     check_partition(ReadOnlyFileSystem(LOCAL), told, KnownElsewhere(), lambda _bytes: None)
-    return found(told), found(alone), len(told._sound)
+    return found(told), found(alone), len(told._validated)
 
 
 @pytest.mark.parametrize("set_name", KRAFT_SETS)

@@ -111,7 +111,7 @@ def _condition(directory: DirectoryInfo) -> str:
         case Condition.CLEAN:
             epoch = directory.broker_epoch
             return "stopped in order" + ("" if epoch is None else f" (broker epoch {epoch})")
-        case Condition.KILLED:
+        case Condition.UNCLEAN:
             return "killed, not stopped in order"
 
 

@@ -16,7 +16,7 @@ from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, 
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.load.leftovers import decide_leftovers
+from tidelog.storage.log.load.leftover_files import plan_cleanup
 from tidelog.storage.log.time_lookup import largest_timestamp
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.each_partition import Advance, each_partition
@@ -117,7 +117,7 @@ def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInf
             times.append(largest_timestamp(state, segment, reader))
     topic_id = PartitionMetadata.read(fs, directory / PARTITION_METADATA_FILE)
     epochs = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
-    leftovers = decide_leftovers(state.listing, range(0))
+    leftovers = plan_cleanup(state.listing, range(0))
     return PartitionInfo(
         partition=partition,
         directory=directory,

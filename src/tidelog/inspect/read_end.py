@@ -8,7 +8,7 @@ from tidelog.storage.log.view.log_view import Until
 
 _CONDITIONS = {
     Condition.CLEAN: "its last shutdown was clean",
-    Condition.KILLED: "its last shutdown was unclean",
+    Condition.UNCLEAN: "its last shutdown was unclean",
 }
 
 

@@ -143,7 +143,7 @@ class CleanHome(LogHome):
                 request=request,
                 transactions=CleanedTransactions(),
                 legacy_delete_horizon_ms=-1,
-                cuts=log.cuts,
+                truncation_count=log.truncation_count,
                 stats=stats,
                 threads=threads,
                 seen=SeenBatches(),

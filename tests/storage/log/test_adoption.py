@@ -207,7 +207,7 @@ def test_what_is_refused_leaves_the_log_as_it_was(
         log.adopt(path)
     assert caught.value.path == str(path)
     assert (names(home), log.log_end, path.read_bytes()) == before
-    assert log.is_sound
+    assert log.is_healthy
     home.add(log)
 
 
@@ -223,7 +223,7 @@ def test_other_formats_and_missing_files_are_refused(home: LogHome) -> None:
     inside.write_bytes(plain(0))
     with pytest.raises(ValueError, match="here must be in the parent directory of"):
         log.adopt(inside)
-    assert log.is_sound
+    assert log.is_healthy
 
 
 def test_gaps_in_the_offsets_are_refused(home: LogHome) -> None:
@@ -278,7 +278,7 @@ def test_a_failed_step_can_be_repeated_by_the_next_owner(home: LogHome, monkeypa
     with pytest.raises(StorageError):
         log.adopt(path)
     monkeypatch.undo()
-    assert not log.is_sound
+    assert not log.is_healthy
     assert read(log, 0) == [0, 1]
     log.close()
     again = home.open(clean=False, recovery_point=2)

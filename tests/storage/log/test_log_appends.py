@@ -226,7 +226,7 @@ class TestAsFollower:
         else:
             with pytest.raises(error):
                 log.append_as_follower(content, 2**31 - 1)
-        assert (log.end_offset, log.size, log.is_sound) == (0, 0, True)
+        assert (log.end_offset, log.size, log.is_healthy) == (0, 0, True)
 
     def test_every_timestamp_gets_into_the_index(self, home: LogHome) -> None:
         log = home.open(segment_bytes=10_000, index_interval_bytes=1)

@@ -196,7 +196,7 @@ class TestFiles:
         home.directory.write_bytes(b"a file is in its place")
         with pytest.raises(StorageError):
             log.remove_deleted()
-        assert not log.is_sound
+        assert not log.is_healthy
         home.directory.unlink()
         moved.rename(home.directory)
         with pytest.raises(StorageError, match="refuses writes because an earlier one failed"):

@@ -46,7 +46,7 @@ def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
         pass
     else:
         assert len(result.offsets) == 0
-    assert (log.end_offset, log.size, log.is_sound) == (before, 0, True)
+    assert (log.end_offset, log.size, log.is_healthy) == (before, 0, True)
     log.close()
 
 

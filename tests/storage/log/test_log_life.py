@@ -68,7 +68,7 @@ class TestTopicId:
         assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
         assert scheduler.names == ["flush-metadata-file"]
         home.clock.sleep_ms(0)
-        assert (written_id(home.directory), log.takes_its_time) == (TOPIC, False)
+        assert (written_id(home.directory), log.append_waits_for_disk) == (TOPIC, False)
         log.assign_topic_id(TOPIC)
         log.close()
         home.open(scheduler=scheduler, topic_id=TOPIC)
@@ -102,7 +102,7 @@ class TestTopicId:
         home.add(log)
         with pytest.raises(InconsistentTopicIdError, match="belongs to the topic bX8rGlTFSw6aVy9qTwwdEA"):
             log.assign_topic_id(OTHER)
-        assert log.is_sound
+        assert log.is_healthy
         log.close()
         with pytest.raises(InconsistentTopicIdError):
             home.open(topic_id=OTHER)
@@ -197,7 +197,7 @@ class TestRename:
         taken.mkdir()
         with pytest.raises(DirectoryError, match="a log cannot be renamed to an existing directory"):
             log.rename(taken)
-        assert (log.directory, list(taken.iterdir()), log.is_sound) == (home.directory, [], True)
+        assert (log.directory, list(taken.iterdir()), log.is_healthy) == (home.directory, [], True)
         home.add(log)
         assert read(log, 0) == [0, 1]
 
@@ -219,7 +219,7 @@ class TestRename:
         monkeypatch.setattr(type(LOCAL), "sync_dir", staticmethod(slowly))
         assert log.flush() == 3
         renaming.join()
-        assert (log.directory, new.exists(), log.is_sound) == (new, True, True)
+        assert (log.directory, new.exists(), log.is_healthy) == (new, True, True)
         assert log.flush() == 3
 
     def test_readers_go_on(self, home: LogHome) -> None:
@@ -307,7 +307,7 @@ class TestClose:
         home.add(log, 3)
         for _ in range(2):
             log.close_handlers()
-            assert not log.is_sound
+            assert not log.is_healthy
             for call in (lambda: home.add(log), log.roll, log.flush, lambda: read(log, 0)):
                 with pytest.raises(ClosedError):
                     call()
@@ -417,7 +417,7 @@ class TestFlush:
         monkeypatch.setattr(SnapshotFiles, "sync", fail)
         with pytest.raises(StorageError, match="the disk is gone"):
             log.flush(1)
-        assert (log.recovery_point, log.is_sound) == (0, False)
+        assert (log.recovery_point, log.is_healthy) == (0, False)
 
 
 class TestRoll:
@@ -462,7 +462,7 @@ class TestRoll:
         home.add(log, before)
         with pytest.raises(RecordBatchTooLargeError):
             log.append_as_follower(plain(before, 1) + plain(before + 2**31, 1), 0)
-        assert (log.base_offsets, log.end_offset, log.is_sound) == ([0], before, True)
+        assert (log.base_offsets, log.end_offset, log.is_healthy) == ([0], before, True)
         log.append_as_follower(plain(before, 1), 0)
         log.append_as_follower(plain(before + 2**31, 1), 0)
         assert log.base_offsets == [0, before + 2**31]

@@ -377,7 +377,7 @@ class LogMachine(RuleBasedStateMachine):
         for segment in self.log._state.segments:
             segment.close_handlers()
         self.log._state.deleted.close_handlers()
-        self.log._gate.is_closed = True
+        self.log._lifecycle.is_closed = True
         self.open(clean=False)
         self.after_reload()
 

@@ -102,7 +102,7 @@ class Readers:
 
     def __init__(self, log: PartitionLog) -> None:
         log.offsets()  # resolves the high watermark's position, so the readers do not need the lock
-        log._gate.lock = WatchedLock(log._gate.lock, self._stopped)  # type: ignore[assignment]
+        log._lifecycle.lock = WatchedLock(log._lifecycle.lock, self._stopped)  # type: ignore[assignment]
         self._answers: list[object] = []
         self._stops: dict[threading.Thread, threading.Event] = {}
         self._threads = [
@@ -145,8 +145,8 @@ def test_no_reader_takes_a_lock(log: PartitionLog) -> None:
     """Readers never wait for an append or a flush, which hold the locks while they wait for the disk."""
     log.offsets()  # takes the lock once, to resolve the high watermark's position
     taken: list[str] = []
-    log._gate.lock = WatchedLock(log._gate.lock, lambda: taken.append("lock"))  # type: ignore[assignment]
-    log._gate.files = WatchedLock(log._gate.files, lambda: taken.append("files"))  # type: ignore[assignment]
+    log._lifecycle.lock = WatchedLock(log._lifecycle.lock, lambda: taken.append("lock"))  # type: ignore[assignment]
+    log._lifecycle.files = WatchedLock(log._lifecycle.files, lambda: taken.append("files"))  # type: ignore[assignment]
     for isolation in ISOLATIONS:
         assert read(log, 10, isolation)[:2] == [10, 11]
         assert log.list_offset(OffsetSpec.MAX_TIMESTAMP, isolation) is not None

@@ -71,7 +71,7 @@ def test_every_range_of_offsets(root: Path, clean: bool) -> None:
     if clean:
         log_maker.mark_clean(root)
     view = view_of(root)
-    assert view.condition is (Condition.CLEAN if clean else Condition.KILLED)
+    assert view.condition is (Condition.CLEAN if clean else Condition.UNCLEAN)
     assert view.topic_partition == TopicPartition("t", 0)
     for start, end in [(0, 300), (0, 0), (5, 6), (95, 105), (99, 101), (100, 200), (299, 300), (300, 300), (7, 1000)]:
         assert offsets(view, start, end) == list(range(start, min(end, 300)))

@@ -199,7 +199,7 @@ class TestAppend:
         with pytest.raises(StorageError, match="no space"):
             add(log, plain(0, 4))
         monkeypatch.undo()
-        assert not log.is_sound
+        assert not log.is_healthy
         with pytest.raises(StorageError, match="refuses writes because an earlier one failed: no space"):
             add(log, plain(0, 4))
         assert read_all(log) == [0, 4]
@@ -495,7 +495,7 @@ class TestFlushAndClose:
             add(log, plain(0))
         for segment in log._state.segments:
             segment.close_handlers()
-        log._gate.is_closed = True
+        log._lifecycle.is_closed = True
         again = open_log(clean=False)
         assert read_all(again) == list(range(0, 230, 10))
         assert add(again, plain(0)) == range(230, 240)

@@ -47,7 +47,7 @@ def drafted(log: PartitionLog, base: int, offsets: list[int]) -> SegmentDraft:
 
 
 def replace(log: PartitionLog, draft: SegmentDraft, old: tuple[LogSegment, ...]) -> None:
-    log.replace_segments([draft], old, cuts=log.cuts)
+    log.replace_segments([draft], old, truncation_count=log.truncation_count)
 
 
 def names(home: LogHome) -> set[str]:
@@ -139,26 +139,26 @@ class TestRefused:
         before = log.segments
         draft = drafted(log, old[0].base_offset, [5])
         with pytest.raises(LogCleaningAbortedError, match="have changed since they were read"):
-            log.replace_segments([draft], old, cuts=cuts)
+            log.replace_segments([draft], old, truncation_count=cuts)
         draft.discard()
         assert log.segments == before
         assert ".log.cleaned" not in names(LogHome(log.directory))
 
     def test_records_were_cut(self, home: LogHome) -> None:
         log = filled(home)
-        old, cuts = log.segments[1:2], log.cuts
+        old, cuts = log.segments[1:2], log.truncation_count
         log.truncate_to(15)
         self.refused(log, old, cuts)
 
     def test_the_log_began_anew(self, home: LogHome) -> None:
         log = filled(home)
-        old, cuts = log.segments[1:2], log.cuts
+        old, cuts = log.segments[1:2], log.truncation_count
         log.truncate_fully_and_start_at(4)
         self.refused(log, old, cuts)
 
     def test_it_is_appended_to(self, home: LogHome) -> None:
         log = filled(home)
-        self.refused(log, log.segments, log.cuts)
+        self.refused(log, log.segments, log.truncation_count)
 
     def test_all_were_deleted(self, home: LogHome) -> None:
         log = filled(home)
@@ -166,14 +166,14 @@ class TestRefused:
         log.update_high_watermark(16)
         log.maybe_increment_log_start_offset(8)
         assert len(log.delete_old_segments().deletions) == 2
-        self.refused(log, old, log.cuts)
+        self.refused(log, old, log.truncation_count)
 
     def test_the_log_is_closed(self, home: LogHome) -> None:
         log = filled(home)
-        draft, old, cuts = drafted(log, 4, [5]), log.segments[1:2], log.cuts
+        draft, old, cuts = drafted(log, 4, [5]), log.segments[1:2], log.truncation_count
         log.close()
         with pytest.raises(ClosedError):
-            log.replace_segments([draft], old, cuts=cuts)
+            log.replace_segments([draft], old, truncation_count=cuts)
 
 
 def test_some_were_deleted_meanwhile(home: LogHome) -> None:

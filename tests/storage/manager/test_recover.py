@@ -92,7 +92,7 @@ def test_a_plan_changes_nothing_and_foretells(golden: GoldenFactory, golden_copy
     before = footprint(directory)
     plan = plan_directory(LOCAL, directory, OPTIONS)
     assert footprint(directory) == before
-    assert plan.condition is Condition.KILLED
+    assert plan.condition is Condition.UNCLEAN
     result = recover_directory(LOCAL, golden_copy(SCENARIOS, "unclean"), OPTIONS)
     assert [part.name for part in plan.partitions] == [part.name for part in result.partitions]
     assert plan.segments == sum(part.recovered_segments for part in result.partitions)

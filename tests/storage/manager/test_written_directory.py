@@ -215,7 +215,7 @@ def test_every_log_is_closed_although_one_fails(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(LogSegment, "close", fail_in_the_second)
     with pytest.raises(StorageError, match="the disk is gone"):
         directory.close()
-    assert [log.log.is_sound for log in logs] == [True, False, True]
+    assert [log.log.is_healthy for log in logs] == [True, False, True]
     for number in range(3):
         assert (tmp_path / f"t-{number}" / f"{4:020d}.snapshot").exists()
     assert not (tmp_path / MARKER).exists()

@@ -27,7 +27,7 @@ from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.record_check import undecodable_batches
 from tidelog.kernel import BatchTable, Stop
 from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
-from tidelog.storage.log.view.view_state import SoundSegment, stop_reason
+from tidelog.storage.log.view.view_state import ValidatedSegment, stop_reason
 from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
@@ -46,7 +46,7 @@ class LogCheck:
     """The transactional rows of batches whose CRC is right."""
     legacy_end_offsets: bool
     """True if the table holds compressed v0/v1 sets, whose headers lack the first offset."""
-    sound: SoundSegment | None
+    sound: ValidatedSegment | None
     """None if recovery would not accept the whole file as it is."""
 
 
@@ -95,13 +95,13 @@ def check_log(
     )
 
 
-def _as_sound(reader: SegmentReader, table: BatchTable, transactions: TransactionRows) -> SoundSegment | None:
+def _as_sound(reader: SegmentReader, table: BatchTable, transactions: TransactionRows) -> ValidatedSegment | None:
     relative = table.last_offset - reader.base_offset
     whole = table.stop is Stop.END and table.end_position == int(table.size.sum(dtype=np.int64))
     if not whole or not (table.crc_ok & (relative >= 0) & (relative <= _RELATIVE_MAX)).all():
         return None
     next_offset = int(table.last_offset[-1]) + 1 if len(table) else reader.base_offset
-    return SoundSegment(size=table.end_position, next_offset=next_offset, transactions=transactions)
+    return ValidatedSegment(size=table.end_position, next_offset=next_offset, transactions=transactions)
 
 
 def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         reasons = ", ".join(sorted({segment.reason.value for segment in plan.recover}))
         deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
     tail = view.state.invalid_tail
-    if tail is not None and view.condition is Condition.KILLED:
+    if tail is not None and view.condition is Condition.UNCLEAN:
         deeds.append(
             f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})"
         )

@@ -87,7 +87,7 @@ def check_partition(
             with SegmentReader(fs, directory, segment.base_offset) as reader:
                 check = check_log(reader, advance, is_active=is_last and not is_clean, ahead=ahead)
             if check.sound is not None:
-                view.take_as_sound(segment.base_offset, check.sound)
+                view.accept_validated(segment.base_offset, check.sound)
             is_unflushed = segment.base_offset >= unflushed
             _check_beside(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
         except FileMissingError as error:

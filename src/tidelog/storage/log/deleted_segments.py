@@ -20,27 +20,27 @@ from tidelog.storage.segment.segment import LogSegment
 class DeletedSegments:
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
-        self._waiting: list[tuple[int, LogSegment | Path]] = []
+        self._queue: list[tuple[int, LogSegment | Path]] = []
 
     def __len__(self) -> int:
         """Return the number of segments and snapshots that wait for removal."""
-        return len(self._waiting)
+        return len(self._queue)
 
     @property
     def next_due_ms(self) -> int | None:
-        return min((due_ms for due_ms, _ in self._waiting), default=None)
+        return min((due_ms for due_ms, _ in self._queue), default=None)
 
     def add(self, segments: Iterable[LogSegment], due_ms: int) -> None:
         """Rename the files of each segment. They may be removed from ``due_ms`` on."""
         for segment in segments:
             segment.change_state(FileState.DELETED)
-            self._waiting.append((due_ms, segment))
+            self._queue.append((due_ms, segment))
 
     def add_renamed(self, segments: Iterable[LogSegment], due_ms: int) -> None:
         """Add segments whose files have the suffix ``.deleted`` already."""
         for segment in segments:
             segment.renamed(FileState.DELETED)
-            self._waiting.append((due_ms, segment))
+            self._queue.append((due_ms, segment))
 
     def add_files(self, paths: Iterable[Path], due_ms: int) -> None:
         """Rename and add single files (snapshots). Ignore missing files."""
@@ -48,30 +48,30 @@ class DeletedSegments:
             if self._fs.exists(path):
                 renamed = path.with_name(path.name + FileState.DELETED)
                 self._fs.rename(path, renamed)
-                self._waiting.append((due_ms, renamed))
+                self._queue.append((due_ms, renamed))
 
     def remove_due(self, now_ms: int) -> int:
         """Remove the files that are due. Return the number of segments."""
-        due = [what for due_ms, what in self._waiting if due_ms <= now_ms]
-        self._waiting = [entry for entry in self._waiting if entry[0] > now_ms]
-        for what in due:
-            if isinstance(what, LogSegment):
-                what.delete()
+        due = [item for due_ms, item in self._queue if due_ms <= now_ms]
+        self._queue = [entry for entry in self._queue if entry[0] > now_ms]
+        for item in due:
+            if isinstance(item, LogSegment):
+                item.delete()
             else:
-                self._fs.remove(what, missing_ok=True)
-        return sum(isinstance(what, LogSegment) for what in due)
+                self._fs.remove(item, missing_ok=True)
+        return sum(isinstance(item, LogSegment) for item in due)
 
     def moved_to(self, directory: Path) -> None:
         """Take over the new path of the log's directory, which was renamed."""
-        for number, (due_ms, what) in enumerate(self._waiting):
-            if isinstance(what, LogSegment):
-                what.moved_to(directory)
+        for number, (due_ms, item) in enumerate(self._queue):
+            if isinstance(item, LogSegment):
+                item.moved_to(directory)
             else:
-                self._waiting[number] = (due_ms, directory / what.name)
+                self._queue[number] = (due_ms, directory / item.name)
 
     def close_handlers(self) -> None:
         """Close the files. The next loading removes files that still wait."""
-        for _, what in self._waiting:
-            if isinstance(what, LogSegment):
-                what.close_handlers()
-        self._waiting = []
+        for _, item in self._queue:
+            if isinstance(item, LogSegment):
+                item.close_handlers()
+        self._queue = []

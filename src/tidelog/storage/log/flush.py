@@ -5,12 +5,12 @@ step            lock                what it does
 ==============  ==================  =================================================================================
 ``plan_flush``  held                selects segments with unsynced bytes and the offset they reach, and writes their
                                     pending index entries; later writes make a segment dirty again
-``sync``        ``gate.files``      fsync: each segment's log before its indexes, oldest segment first, then snapshots,
-                only                leader epochs, then the directory
+``sync``        ``files`` only      fsync: each segment's log before its indexes, oldest segment first, then snapshots,
+                                    leader epochs, then the directory
 ``note``        held                moves the recovery point
 ==============  ==================  =================================================================================
 
-A crash before ``note`` leaves the recovery point unchanged. PartitionLog holds ``gate.files`` throughout, so that no
+A crash before ``note`` leaves the recovery point unchanged. PartitionLog holds ``files`` throughout, so that no
 segment is removed during a flush. Source: Kafka's ``UnifiedLog.flush``.
 """
 

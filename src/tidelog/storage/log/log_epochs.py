@@ -1,6 +1,6 @@
 """Queries by replicas about a log's leader epochs and its truncations.
 
-Only ``take_cut`` takes a lock: the others read immutable entries and one offset.
+Only ``take_truncation`` takes a lock: the others read immutable entries and one offset.
 Thread rule: any thread. Source: Kafka's ``UnifiedLog.endOffsetForEpoch``, ``Partition.lastOffsetForLeaderEpoch``
 (KIP-101, KIP-279, KIP-595).
 """
@@ -55,10 +55,10 @@ class LogEpochs:
         """Return the point to which a follower truncates on its leader's response."""
         return follower_truncation(self._state.epochs, self._log_end, leader)
 
-    def take_cut(self) -> int | None:
+    def take_truncation(self) -> int | None:
         """Return the lowest offset of a truncation since the last call, or None if there was none."""
         with self._lock:
-            return self._state.offsets.take_cut()
+            return self._state.offsets.take_truncation()
 
     @property
     def _log_end(self) -> int:

@@ -27,10 +27,10 @@ class LogOffsets:
     """The offsets of a log. The high watermark starts at the log start, as the other replicas are unknown."""
 
     __slots__ = (
-        "_cut_at",
         "_high_watermark",
         "_log_end",
         "_log_start",
+        "_truncated_at",
         "on_high_watermark",
         "recovery_point",
         "synced",
@@ -44,7 +44,7 @@ class LogOffsets:
         """Every record below it is on the disk or below the log start, so it needs no flush."""
         self.synced = recovery_point
         """Every record below it is on the disk, even below the log start, where a crash may restore records."""
-        self._cut_at: int | None = None
+        self._truncated_at: int | None = None
         self.on_high_watermark: Callable[[int], None] | None = None
         """Called with each new high watermark."""
 
@@ -89,14 +89,14 @@ class LogOffsets:
         """Lower the log start to ``offset`` after a truncation. No other offset moves."""
         self._log_start = min(self._log_start, offset)
 
-    def note_cut(self, offset: int) -> None:
+    def note_truncation(self, offset: int) -> None:
         """Note that records from ``offset`` on were removed, for components that copy the log."""
-        self._cut_at = offset if self._cut_at is None else min(self._cut_at, offset)
+        self._truncated_at = offset if self._truncated_at is None else min(self._truncated_at, offset)
 
-    def take_cut(self) -> int | None:
-        """Return the lowest offset noted by ``note_cut`` since the last call."""
-        cut_at, self._cut_at = self._cut_at, None
-        return cut_at
+    def take_truncation(self) -> int | None:
+        """Return the lowest offset noted by ``note_truncation`` since the last call."""
+        truncated_at, self._truncated_at = self._truncated_at, None
+        return truncated_at
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
         """Set a follower's high watermark within the bounds of this log, and return it."""

@@ -55,7 +55,7 @@ class LogState:
     """Held while the leader epochs are written; taken after all other locks."""
     dirty: set[int] = field(default_factory=set)
     """Base offsets of segments with unsynced bytes."""
-    cuts: int = 0
+    truncation_count: int = 0
     """Number of truncations of the log end."""
     epochs_behind: bool = False
     """The leader epoch file is stale; the next flush writes it."""
@@ -173,7 +173,7 @@ class LogState:
 
     # --- segments ---
 
-    def go_by(self, config: LogConfig) -> None:
+    def apply_config(self, config: LogConfig) -> None:
         """Apply other settings to every segment, because a truncation may make any of them active."""
         self.config = config
         self.producers.state.expiration_ms = config.producer_id_expiration_ms

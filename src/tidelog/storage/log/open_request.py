@@ -13,7 +13,7 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.log.load.loader import LoadRequest
-from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 

@@ -18,7 +18,7 @@ read, look up          use immutable snapshots of segments and offsets, without 
 =====================  =============================================================  ==============================
 
 An append returns when its bytes are in the page cache, ``flush`` when they are on the disk. Operations that remove
-segments hold both locks: ``gate.files``, then ``gate.lock``. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
+segments hold both locks: ``files``, then ``lock``. Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
-from tidelog.storage.log.append.batch_write import goes_alone, write_alone, write_plain, write_run, write_set
+from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, write_run, write_set, write_single
 from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.append.produce_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
-from tidelog.storage.log.directory_life import delete_directory, rename_directory, require_free
+from tidelog.storage.log.directory_ops import delete_directory, rename_directory, require_free
 from tidelog.storage.log.flush import flush_held, note, plan_flush, sync
 from tidelog.storage.log.load.loader import LoadedLog, load_log
 from tidelog.storage.log.log_counters import LogCounters
 from tidelog.storage.log.log_epochs import LogEpochs
-from tidelog.storage.log.log_gate import LogGate
+from tidelog.storage.log.log_lifecycle import LogLifecycle
 from tidelog.storage.log.log_read import LogRead, ReadLimits
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.log_tasks import LogTasks
@@ -83,12 +83,13 @@ class PartitionLog(ReadableLog):
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
         tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id)
         state = LogState.of(request, loaded, tasks)
-        gate = LogGate(request.directory, request.on_failure)
-        super().__init__(state, gate, LogCounters(last_flush_ms=request.clock.now_ms()))
-        self._loaded = loaded
+        lifecycle = LogLifecycle(request.directory, request.on_failure)
+        super().__init__(state, lifecycle, LogCounters(last_flush_ms=request.clock.now_ms()))
+        self.loaded = loaded
+        """The result of loading."""
         self._clock = request.clock
         self._on_flush = request.on_flush
-        self.epochs = LogEpochs(self._state, self._gate.lock)
+        self.epochs = LogEpochs(self._state, self._lifecycle.lock)
         if request.topic_id is not None:
             state.assign_topic_id(request.topic_id)
 
@@ -110,11 +111,6 @@ class PartitionLog(ReadableLog):
     def _rules(self) -> AppendRules:
         return AppendRules.of(self.config)
 
-    @property
-    def loaded(self) -> LoadedLog:
-        """The result of loading."""
-        return self._loaded
-
     # --- appending ---
 
     def append(self, buffer: bytearray, *, built_here: bool = False) -> range:
@@ -130,15 +126,15 @@ class PartitionLog(ReadableLog):
             raise RecordBatchTooLargeError(
                 f"a batch of {largest} bytes is larger than a segment of {self.config.segment_bytes}"
             )
-        with self._gate.changing:
+        with self._lifecycle.writing:
             first = self.end_offset
             epoch = self._state.epochs.latest_epoch or FIRST_EPOCH
             validation = validate_batches(buffer, self._rules.of_owner, first, epoch, now_ms)
             if not validation:
                 raise_for(validation)
             last_offset, max_timestamp = validation.last_offset, validation.max_timestamp
-            if alone and goes_alone(self._state, buffer, last_offset, max_timestamp, epoch, now_ms):
-                write_alone(self._state, buffer, last_offset, max_timestamp, _OWN)
+            if alone and fits_fast_path(self._state, buffer, last_offset, max_timestamp, epoch, now_ms):
+                write_single(self._state, buffer, last_offset, max_timestamp, _OWN)
             else:
                 table = scan_batches(buffer, verify_crc=False)
                 if len(table):
@@ -168,7 +164,7 @@ class PartitionLog(ReadableLog):
         now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard, transaction_version)
         result = None
         if not rules.log_append_time and (plain := check_plain(buffer, rules, origin, now_ms)) is not None:
-            with self._gate.changing:
+            with self._lifecycle.writing:
                 result = write_plain(self._state, buffer, plain, appender, leader_epoch, now_ms)
                 if result is not None and is_replicated:
                     self._state.move_high_watermark_to_end()
@@ -186,10 +182,10 @@ class PartitionLog(ReadableLog):
         try:
             analysis = analyze(buffer, self._rules, appender.origin, now_ms=now_ms, leader_epoch=leader_epoch)
         except TidelogError as error:
-            with self._gate.lock:
+            with self._lifecycle.lock:
                 self.counters.note_refused(error, size)
             raise
-        with self._gate.changing:
+        with self._lifecycle.writing:
             state = self._state
             end = state.offsets.log_end.message_offset
             if analysis.is_empty:
@@ -198,8 +194,8 @@ class PartitionLog(ReadableLog):
             result = AppendResult.of_leader(validated, self.log_start_offset)
             batches, last_offset, max_timestamp = validated.batches, result.last_offset, result.max_timestamp
             self.counters.converted_records += validated.stats.converted_records
-            if goes_alone(state, batches, last_offset, max_timestamp, leader_epoch, now_ms):
-                duplicate = write_alone(state, batches, last_offset, max_timestamp, appender)
+            if fits_fast_path(state, batches, last_offset, max_timestamp, leader_epoch, now_ms):
+                duplicate = write_single(state, batches, last_offset, max_timestamp, appender)
             else:
                 duplicate = write_set(state, memoryview(batches), validated.table(), appender, now_ms)
             if is_replicated:
@@ -214,7 +210,7 @@ class PartitionLog(ReadableLog):
         """
         now_ms = self._clock.now_ms()
         table = check_fetched(buffer, leader_epoch)
-        with self._gate.changing:
+        with self._lifecycle.writing:
             if not len(table):
                 return AppendResult.nothing(self.end_offset, self.log_start_offset)
             require_at_or_above(buffer, table, self.end_offset, self.log_start_offset)
@@ -229,7 +225,7 @@ class PartitionLog(ReadableLog):
         ``is_decided`` and the errors are those of ``read_staged``. Nothing is appended after an error.
         """
         staged = read_staged(self._state.fs, path, self.config, is_decided=is_decided)
-        with self._gate.files, self._gate.changing:
+        with self._lifecycle.files, self._lifecycle.writing:
             return adopt(self._state, staged)
 
     def start_verification(
@@ -239,13 +235,13 @@ class PartitionLog(ReadableLog):
 
         Raise InvalidProducerEpochError if the epoch is older than the log's.
         """
-        with self._gate.changing:
+        with self._lifecycle.writing:
             begin, now_ms = self._state.producers.state.maybe_start_verification, self._clock.now_ms()
             return begin(producer_id, sequence, producer_epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms)
 
     def roll(self) -> None:
         """Start a new segment at the log end, unless the active one is empty."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             if self._state.active.size:
                 self._state.roll(self.end_offset)
 
@@ -255,14 +251,14 @@ class PartitionLog(ReadableLog):
         """Set a follower's high watermark within [log start, log end] and return it. Raise ValueError below 0."""
         if offset < 0:
             raise ValueError(f"a high watermark of {offset}")
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._state.offsets.update_high_watermark(LogOffsetMetadata(offset))
             self._state.after_high_watermark()
             return self.high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
         """Move a leader's high watermark forward. Return the old one, or None. Raise ValueError past the log end."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._state.resolve_high_watermark()
             before = self._state.offsets.maybe_increment_high_watermark(wanted)
             if before is not None:
@@ -273,24 +269,24 @@ class PartitionLog(ReadableLog):
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note the start of a leader epoch; durable on return. Raise ValueError for negative values."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._state.assign_epoch(epoch, start_offset)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that a leader epoch begins at the log end, without waiting for the disk."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._state.begin_epoch(epoch)
 
     # --- truncation ---
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from ``offset`` on. Return True if there were any. Raise ValueError below 0."""
-        with self._gate.files, self._gate.changing:
+        with self._lifecycle.files, self._lifecycle.writing:
             return truncate_to(self._state, offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Remove all records. The empty log continues at ``offset``, which is also the default log start."""
-        with self._gate.files, self._gate.changing:
+        with self._lifecycle.files, self._lifecycle.writing:
             truncate_fully(self._state, offset, log_start_offset)
 
     # --- deleting old records ---
@@ -300,16 +296,16 @@ class PartitionLog(ReadableLog):
 
         The next ``delete_old_segments`` removes their segments. Raise OffsetOutOfRangeError above the high watermark.
         """
-        with self._gate.files:
-            with self._gate.changing:
+        with self._lifecycle.files:
+            with self._lifecycle.writing:
                 has_moved = increment_log_start(self._state, offset)
             self._write_epochs_behind()
         return has_moved
 
     def delete_old_segments(self) -> RetentionDecision:
         """Apply retention and return the deletions with their reasons. ``remove_deleted`` removes the files later."""
-        with self._gate.files:
-            with self._gate.changing:
+        with self._lifecycle.files:
+            with self._lifecycle.writing:
                 decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
                 delete_oldest(self._state, len(decision.deletions))
             self._write_epochs_behind()
@@ -319,41 +315,43 @@ class PartitionLog(ReadableLog):
 
     def remove_deleted(self) -> int:
         """Remove the files of segments deleted ``file.delete.delay.ms`` ago. Return the number of segments."""
-        with self._gate.files, self._gate.changing:
+        with self._lifecycle.files, self._lifecycle.writing:
             return self._state.deleted.remove_due(self._clock.now_ms())
 
     def remove_expired_producers(self) -> int:
         """Remove producers idle for longer than ``producer.id.expiration.ms``. Return their number."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             return self._state.producers.state.remove_expired(self._clock.now_ms())
 
     # --- rewriting ---
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
         """Return an empty segment outside the log, to be filled and to replace others."""
-        self._gate.guard.check()
-        self._gate.require_open()
+        self._lifecycle.guard.check()
+        self._lifecycle.require_open()
         return new_draft(self._state, base_offset)
 
-    def replace_segments(self, new: Sequence[FinishedDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
+    def replace_segments(
+        self, new: Sequence[FinishedDraft], old: Sequence[LogSegment], *, truncation_count: int
+    ) -> None:
         """Replace inactive segments by finished drafts; see ``replacement``.
 
-        ``cuts`` is the log's value from when the old segments were read. Raise LogCleaningAbortedError, with nothing
+        ``truncation_count`` was read with the old segments. Raise LogCleaningAbortedError, with nothing
         changed, if the old segments have changed or are gone since.
         """
-        with self._gate.files, self._gate.changing:
-            replace_segments(self._state, new, old, cuts)
+        with self._lifecycle.files, self._lifecycle.writing:
+            replace_segments(self._state, new, old, truncation_count)
 
     def split_overflowed(self, segment: LogSegment) -> list[int]:
         """Split a segment whose offsets no index can hold. Return the base offsets of the new segments.
 
         Raise StorageError if there is nothing to split or a split is impossible, CorruptRecordError if it is damaged.
         """
-        self._gate.guard.check()
-        cuts = self.cuts
+        self._lifecycle.guard.check()
+        truncation_count = self.truncation_count
         drafts = split_into_drafts(self._state, segment)
         try:
-            self.replace_segments(drafts, [segment], cuts=cuts)
+            self.replace_segments(drafts, [segment], truncation_count=truncation_count)
         except LogCleaningAbortedError:
             discard(drafts)
             raise
@@ -363,26 +361,26 @@ class PartitionLog(ReadableLog):
 
     def flush(self, up_to: int | None = None, *, force: bool = False) -> int:
         """Sync the records below ``up_to`` (None: all) and return the recovery point. ``force`` syncs them again."""
-        self._gate.guard.check()
-        self._gate.require_open()
+        self._lifecycle.guard.check()
+        self._lifecycle.require_open()
         return self._sync(up_to, force=force)
 
     def _sync(self, up_to: int | None, *, force: bool) -> int:
-        with self._gate.files:
+        with self._lifecycle.files:
             begun_ms = self._clock.monotonic_ms()
             try:
-                with self._gate.lock:
-                    self._gate.require_sound()
+                with self._lifecycle.lock:
+                    self._lifecycle.require_healthy()
                     plan = plan_flush(self._state, up_to, force=force)
                 if plan is None:
                     return self.recovery_point
                 sync(self._state, plan)
             except StorageError as error:
-                self._gate.fail(error)
+                self._lifecycle.fail(error)
                 raise
             took_ms = self._clock.monotonic_ms() - begun_ms
-            with self._gate.lock:
-                self._gate.require_sound()  # during the sync, an append may have failed in the middle of a roll
+            with self._lifecycle.lock:
+                self._lifecycle.require_healthy()  # during the sync, an append may have failed in the middle of a roll
                 self.counters.note_flush(took_ms)
                 if note(self._state, plan):
                     self.counters.last_flush_ms = self._clock.now_ms()
@@ -394,22 +392,22 @@ class PartitionLog(ReadableLog):
 
         A failed log, or one inherited by a forked child, only closes its files.
         """
-        if self._gate.is_closed:
+        if self._lifecycle.is_closed:
             return
-        if not self._gate.guard.is_owner or self._gate.failure is not None:
+        if not self._lifecycle.guard.is_owner or self._lifecycle.failure is not None:
             self.close_handlers()
             return
-        with self._gate.moving:
+        with self._lifecycle.renaming:
             self._state.topic.write()
             self._state.producers.take_snapshot()
             self._state.active.on_become_inactive()
             self._state.dirty.add(self._state.active.base_offset)
-            self._gate.is_closed = True  # a later append would not be covered by the sync below
+            self._lifecycle.is_closed = True  # a later append would not be covered by the sync below
         try:
             self._sync(None, force=True)
             self._state.close()
         except StorageError as error:
-            self._gate.fail(error)
+            self._lifecycle.fail(error)
             self._state.close_handlers()
             raise
 
@@ -418,31 +416,31 @@ class PartitionLog(ReadableLog):
 
         ``offline`` is the disk's failure. Later calls on the log raise a StorageError that names it.
         """
-        with self._gate.ending():
-            self._gate.offline = self._gate.offline or offline
+        with self._lifecycle.closing():
+            self._lifecycle.offline = self._lifecycle.offline or offline
             self._state.close_handlers()
 
     # --- its directory ---
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Set the topic's id. Raise InconsistentTopicIdError if the log belongs to another topic of the same name."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._state.assign_topic_id(topic_id)
 
     @property
-    def takes_its_time(self) -> bool:
+    def append_waits_for_disk(self) -> bool:
         """True if the next append waits for the disk, because it must write the topic id first."""
         return self._state.topic.is_unwritten
 
     def write_topic_id(self) -> None:
         """Write the topic id, so that the first append need not. Thread rule: a background thread; appends go on."""
-        with self._gate.files:
-            if self._gate.is_closed or self._gate.failure is not None:
+        with self._lifecycle.files:
+            if self._lifecycle.is_closed or self._lifecycle.failure is not None:
                 return
             try:
                 self._state.topic.write()
             except StorageError as error:
-                self._gate.fail(error)
+                self._lifecycle.fail(error)
                 raise
 
     def rename(self, directory: Path, *, retires: bool = False, syncs: bool = True) -> None:
@@ -450,45 +448,45 @@ class PartitionLog(ReadableLog):
 
         ``syncs`` makes the name durable on return; otherwise the caller syncs the parent directory.
         """
-        with self._gate.files:
+        with self._lifecycle.files:
             require_free(self._state, directory)
-            with self._gate.moving:
+            with self._lifecycle.renaming:
                 self._state.topic.write()
                 rename_directory(self._state, directory, syncs=syncs)
-                self._gate.directory = directory
-                self._gate.is_retired |= retires
+                self._lifecycle.directory = directory
+                self._lifecycle.is_retired |= retires
 
     @contextmanager
-    def handing_over(self) -> Iterator[None]:
+    def being_replaced(self) -> Iterator[None]:
         """Flush the log, and hold up appends while another log replaces it. Retire it unless the block fails."""
-        with self._gate.files, self._gate.lock:
-            with self._gate.changing:
+        with self._lifecycle.files, self._lifecycle.lock:
+            with self._lifecycle.writing:
                 flush_held(self._state)
                 self._state.resolve_high_watermark()
-            yield  # outside of ``changing``, so that an error in the block does not fail this log
-            self._gate.is_retired = True
+            yield  # outside of ``writing``, so that an error in the block does not fail this log
+            self._lifecycle.is_retired = True
 
     def delete(self) -> None:
         """Remove the log and its directory immediately. The log may be closed already."""
-        self._gate.guard.check()
-        with self._gate.files, self._gate.lock:
-            self._gate.is_closed = True
+        self._lifecycle.guard.check()
+        with self._lifecycle.files, self._lifecycle.lock:
+            self._lifecycle.is_closed = True
             delete_directory(self._state)
 
     def update_config(self, config: LogConfig) -> None:
         """Apply other settings from now on. Existing segments keep their index sizes and index interval."""
-        with self._gate.changing:
+        with self._lifecycle.writing:
             self._rules = AppendRules.of(config)
-            self._state.go_by(config)
+            self._state.apply_config(config)
 
     # --- inside ---
 
     def _write_epochs_behind(self) -> None:
-        """Write the leader epochs with ``gate.files`` but without ``gate.lock``: appends do not wait for the disk."""
+        """Write the leader epochs with ``files`` but without ``lock``: appends do not wait for the disk."""
         try:
             self._state.write_epochs_behind()
         except StorageError as error:
-            self._gate.fail(error)
+            self._lifecycle.fail(error)
             raise
 
     def _flush_by_messages(self) -> None:

@@ -17,7 +17,7 @@ from tidelog.storage.index import AbortedTransaction, TimestampOffset
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.list_offsets import ListedOffset, list_offset
 from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metrics
-from tidelog.storage.log.log_gate import LogGate
+from tidelog.storage.log.log_lifecycle import LogLifecycle
 from tidelog.storage.log.log_read import LogRead, ReadLimits, collect_aborted, read_segments, readable_end
 from tidelog.storage.log.log_state import LogState
 from tidelog.storage.producer import LastRecord, ProducerEntry
@@ -29,9 +29,9 @@ T = TypeVar("T")
 class ReadableLog:
     """The reading half of a log; create it as a PartitionLog."""
 
-    def __init__(self, state: LogState, gate: LogGate, counters: LogCounters) -> None:
+    def __init__(self, state: LogState, lifecycle: LogLifecycle, counters: LogCounters) -> None:
         self._state = state
-        self._gate = gate
+        self._lifecycle = lifecycle
         self.counters = counters
 
     # --- state ---
@@ -76,12 +76,12 @@ class ReadableLog:
     @property
     def is_owner(self) -> bool:
         """False in a forked child of the process that opened the log."""
-        return self._gate.guard.is_owner
+        return self._lifecycle.guard.is_owner
 
     @property
-    def is_sound(self) -> bool:
+    def is_healthy(self) -> bool:
         """True if no write failed."""
-        return self._gate.failure is None
+        return self._lifecycle.failure is None
 
     @property
     def starts_inside_segment(self) -> bool:
@@ -120,13 +120,13 @@ class ReadableLog:
         return self._state.segments.at_this_moment
 
     @property
-    def cuts(self) -> int:
+    def truncation_count(self) -> int:
         """Number of truncations of the log end. Records read before a truncation may be gone."""
-        return self._state.cuts
+        return self._state.truncation_count
 
     def last_records_of_active_producers(self) -> dict[int, LastRecord]:
         """Return the last record by producer id. Compaction must keep these records to preserve the producer state."""
-        with self._gate.lock:
+        with self._lifecycle.lock:
             return {entry.producer_id: entry.last_record for entry in self.producers.values()}
 
     # --- reading ---
@@ -168,20 +168,20 @@ class ReadableLog:
     def _look(self, find: Callable[[], T]) -> T:
         """Run a search in the files. Repeat it if they were removed or renamed during it."""
         while True:
-            self._gate.require_open()
+            self._lifecycle.require_open()
             before = (self.directory, self._state.segments.at_this_moment)
             try:
                 return find()
             except (StorageError, ClosedError) as error:
-                with self._gate.lock:  # waits for a change in progress
+                with self._lifecycle.lock:  # waits for a change in progress
                     if before == (self.directory, self._state.segments.at_this_moment):
-                        self._gate.report(error)
+                        self._lifecycle.report(error)
                         raise
 
     def _offsets(self) -> LogOffsetSnapshot:
         snapshot = self._state.offset_snapshot()
         if not snapshot.is_whole:
-            with self._gate.lock:
+            with self._lifecycle.lock:
                 self._state.resolve_high_watermark()
                 snapshot = self._state.offset_snapshot()
         return snapshot

@@ -35,12 +35,14 @@ def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
     return SegmentDraft(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
 
 
-def replace_segments(state: LogState, new: Sequence[FinishedDraft], old: Sequence[LogSegment], cuts: int) -> None:
-    """Replace ``old`` by the finished drafts ``new``. ``cuts`` is the log's value from when ``old`` were read."""
+def replace_segments(
+    state: LogState, new: Sequence[FinishedDraft], old: Sequence[LogSegment], truncation_count: int
+) -> None:
+    """Replace ``old`` by the finished drafts ``new``. ``truncation_count`` was read with ``old``."""
     present = {segment.base_offset: segment for segment in state.segments}
     there = [segment for segment in old if present.get(segment.base_offset) is segment]
     is_what_was_read = (
-        cuts == state.cuts
+        truncation_count == state.truncation_count
         and bool(there)
         and there == list(old[-len(there) :])
         and state.active not in there

@@ -41,7 +41,7 @@ class TopicIdFile:
             self.topic_id, self.is_unwritten = topic_id, True
 
     def write(self) -> None:
-        """Write the id if the file lacks it; durable on return. The caller holds the log's lock or ``gate.files``."""
+        """Write the id if the file lacks it; durable on return. The caller holds the log's lock or ``files``."""
         if self.is_unwritten:
             self._write()
 

@@ -34,7 +34,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.segments.first.base_offset > offset:
         truncate_fully(state, offset, None)
         return True
-    state.cuts += 1
+    state.truncation_count += 1
     later = [segment for segment in state.segments if segment.base_offset > offset]
     state.remove_segments(reversed(later))
     state.producers.snapshots.remove_above(offset)
@@ -46,21 +46,21 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.set_log_end(LogOffsetMetadata(offset, state.active.base_offset, state.active.size))
     if state.epochs.truncate_from_end(offset):
         state.write_epochs()
-    state.offsets.note_cut(offset)
+    state.offsets.note_truncation(offset)
     _rebuild_producers(state, offset)
     return True
 
 
 def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     """Remove every segment. The empty log continues at ``offset``, and starts at ``log_start`` (None: ``offset``)."""
-    state.cuts += 1
+    state.truncation_count += 1
     state.producers.snapshots.remove_all()
     state.start_over(offset)
     state.fs.sync_dir(state.directory)
     if state.epochs.clear():
         state.write_epochs()
     state.producers.state.start_at(offset)
-    state.offsets.note_cut(offset)
+    state.offsets.note_truncation(offset)
     state.offsets.restart(log_start=offset if log_start is None else log_start, at=LogOffsetMetadata(offset, offset, 0))
     _rebuild_producers(state, offset)
 

@@ -69,7 +69,7 @@ class ProducedPart:
             self.batch = look_at(version, self._records)
             self.is_transactional = self.batch.is_transactional
             log = self.partition.log
-            self.is_slow = log.takes_its_time or self._takes_long(log.config)
+            self.is_slow = log.append_waits_for_disk or self._takes_long(log.config)
         except ApiError as error:
             self._refuse_unseen(version, error.code)
 

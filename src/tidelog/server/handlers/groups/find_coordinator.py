@@ -100,7 +100,7 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
 async def _make_ready(broker: Broker, partition: TopicPartition) -> None:
     """Write the topic id in a background thread now: a first append on the event loop would wait for the disk."""
     log = broker.logs.log(partition)
-    if log is not None and log.takes_its_time and broker.replicas.is_led(partition):
+    if log is not None and log.append_waits_for_disk and broker.replicas.is_led(partition):
         await broker.in_thread(log.write_topic_id)
 
 

@@ -60,7 +60,7 @@ def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: Cle
             request=request,
             transactions=transactions,
             legacy_delete_horizon_ms=log.legacy_delete_horizon_ms,
-            cuts=0,
+            truncation_count=0,
             stats=CleanerStats(start_ms=0),
             threads=threads,
             seen=SeenBatches(),
@@ -94,7 +94,9 @@ class _StagedLog:
     def draft_segment(self, base_offset: int) -> SegmentDraft:
         return SegmentDraft(LOCAL, self.staging, base_offset, index_interval_bytes=self.config.index_interval_bytes)
 
-    def replace_segments(self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, cuts: int) -> None:
+    def replace_segments(
+        self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, truncation_count: int
+    ) -> None:
         """Keep the new segments. The driver swaps in all groups at once."""
         self.finished = tuple(new)
 

@@ -157,5 +157,5 @@ def _swap_in(log: PartitionLog, spread: SpreadLog, rewritten: list[Rewritten]) -
                 LOCAL.rename(source, segment_file(log.directory, one.base_offset, kind, FileState.CLEANED))
     LOCAL.sync_dir(log.directory)
     old = [segment for segment in log.segments if segment.base_offset < spread.first_uncleanable]
-    log.replace_segments(drafts, old, cuts=log.cuts)
+    log.replace_segments(drafts, old, truncation_count=log.truncation_count)
     log.remove_deleted()

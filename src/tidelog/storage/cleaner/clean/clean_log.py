@@ -57,7 +57,7 @@ def clean_log(
     memory, and a larger batch is read as a whole. ``at_once``: see the module.
     Raise CorruptRecordError (file, position, offset) if the log is damaged. Raise StorageError if the disk fails.
     """
-    cuts, segments = log.cuts, LogSegments(log.segments)
+    truncation_count, segments = log.truncation_count, LogSegments(log.segments)
     uncleanable = segments.floor(first_uncleanable) or segments.first
     stats = CleanerStats(start_ms=clock.monotonic_ms())
     request = CleanRequest(
@@ -83,7 +83,7 @@ def clean_log(
             request=request,
             transactions=CleanedTransactions(),
             legacy_delete_horizon_ms=clean_part[-1].modified_ms - log.config.delete_retention_ms if clean_part else 0,
-            cuts=cuts,
+            truncation_count=truncation_count,
             stats=stats,
             threads=threads,
             seen=seen,

@@ -69,7 +69,7 @@ class GroupRewrite:
     transactions: CleanedTransactions
     legacy_delete_horizon_ms: int
     """The clean removes a v0 or v1 tombstone if its segment's modification time is at most this."""
-    cuts: int
+    truncation_count: int
     """The log's truncation count at the start of the clean."""
     stats: CleanerStats
     threads: SideBySide
@@ -109,7 +109,7 @@ class GroupRewrite:
         new = [one.draft for one in written]
         old = [segment for one in written for segment in one.group]
         try:
-            self.request.log.replace_segments(new, old, cuts=self.cuts)
+            self.request.log.replace_segments(new, old, truncation_count=self.truncation_count)
         except StorageError:
             del drafts[: len(new)]  # half done: the next loading needs these files to finish the swap
             raise

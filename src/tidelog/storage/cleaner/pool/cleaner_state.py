@@ -92,12 +92,15 @@ class Uncleanable(NamedTuple):
     """A log that was set aside, with its state at that moment."""
 
     log: PartitionLog
-    cuts: int
+    truncation_count: int
     log_start_offset: int
     reason: str
 
     def is_still(self, log: PartitionLog | None) -> bool:
-        return log is self.log and (log.cuts, log.log_start_offset) == (self.cuts, self.log_start_offset)
+        return log is self.log and (log.truncation_count, log.log_start_offset) == (
+            self.truncation_count,
+            self.log_start_offset,
+        )
 
 
 class CleanerState:
@@ -289,7 +292,7 @@ class CleanerState:
     def set_aside(self, partition: TopicPartition, log: PartitionLog, reason: str) -> None:
         """Exclude a log whose compaction failed and would fail again."""
         with self._changed:
-            self._uncleanable[partition] = Uncleanable(log, log.cuts, log.log_start_offset, reason)
+            self._uncleanable[partition] = Uncleanable(log, log.truncation_count, log.log_start_offset, reason)
 
     def uncleanable(self) -> dict[TopicPartition, Uncleanable]:
         """Return the logs that are set aside, each with the reason."""
@@ -317,7 +320,7 @@ class CleanerState:
             self._states[partition] = state
 
     def _is_free(self, partition: TopicPartition, log: PartitionLog) -> bool:
-        if partition in self._states or not log.config.is_compacted or not log.is_sound:
+        if partition in self._states or not log.config.is_compacted or not log.is_healthy:
             return False
         set_aside = self._uncleanable.get(partition)
         return set_aside is None or not set_aside.is_still(log)

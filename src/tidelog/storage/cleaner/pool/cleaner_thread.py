@@ -176,7 +176,7 @@ class CleanerThread(threading.Thread):
             raise error
         if isinstance(error, ClosedError):
             return False
-        if isinstance(error, StorageError) and (error.is_disk_failure or not log.is_sound):
+        if isinstance(error, StorageError) and (error.is_disk_failure or not log.is_healthy):
             _log.debug("%s could not be compacted: %s", partition, error)
             self._work.on_failure(error)
             return False

@@ -85,7 +85,7 @@ class Analysis(NamedTuple):
     """Milliseconds, or -1 without a timestamp."""
     log_append_time: bool
     source_codec: int = NONE
-    given: BatchTable | None = None
+    kept_offsets_table: BatchTable | None = None
     """The table of batches that keep their own offsets."""
     stats: ConversionStats = NO_CONVERSION
     old_format: OldFormatAppend | None = None
@@ -150,8 +150,8 @@ def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now
 
 def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, now_ms: int) -> Validated:
     """Write the fields that depend on the log end, under the lock. ``now_ms`` becomes the log append time, if used."""
-    if analysis.given is not None:
-        return _as_given(analysis, analysis.given, first_offset)
+    if analysis.kept_offsets_table is not None:
+        return _as_given(analysis, analysis.kept_offsets_table, first_offset)
     batches = analysis.batches
     last_offset = first_offset + analysis.record_count - 1
     if last_offset > MAX_OFFSET:
@@ -196,7 +196,7 @@ def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, 
 def _kept(buffer: bytearray, table: BatchTable) -> Analysis:
     max_timestamp = int(table.max_timestamp.max(initial=-1))
     count = int(np.maximum(table.record_count, 0).sum())
-    return Analysis(buffer, count, max_timestamp, False, given=table)
+    return Analysis(buffer, count, max_timestamp, False, kept_offsets_table=table)
 
 
 def _as_given(analysis: Analysis, table: BatchTable, log_end: int) -> Validated:

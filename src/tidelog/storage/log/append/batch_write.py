@@ -1,6 +1,6 @@
 """The write of checked batches with offsets at the log end. No lock here: the caller holds it.
 
-``write_set`` writes a leader's or follower's batches as one set into one segment. ``write_alone`` is the faster path
+``write_set`` writes a leader's or follower's batches as one set into one segment. ``write_single`` is the faster path
 for a single batch; ``write_plain`` also assigns its offsets. ``write_run`` writes a bulk append of this process,
 distributed over segments as if each batch were appended alone. The steps have the same order as in Kafka: note epochs,
 roll if needed, check producers, write the batches, move the log end. Producer state, transaction index and first
@@ -69,10 +69,10 @@ def write_set(
     return changes.duplicate
 
 
-def goes_alone(
+def fits_fast_path(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
 ) -> bool:
-    """Return True if ``write_alone`` can append ``buffer``: one batch of the latest epoch that fits the segment."""
+    """Return True if ``write_single`` can append ``buffer``: one batch of the latest epoch that fits the segment."""
     latest = state.epochs.latest_entry
     size = len(buffer)
     return (
@@ -87,21 +87,21 @@ def goes_alone(
 def write_plain(
     state: LogState, buffer: bytearray, batch: Validation, appender: Appender, leader_epoch: int, now_ms: int
 ) -> AppendResult | None:
-    """Assign offsets to the batch of ``check_plain`` and append it like ``write_alone``. Return None, with no change,
-    if ``goes_alone`` is false."""
+    """Assign offsets to the batch of ``check_plain`` and append it like ``write_single``. Return None, with no change,
+    if ``fits_fast_path`` is false."""
     offsets, max_timestamp = state.offsets, batch.max_timestamp
     first = offsets.log_end.message_offset
     last = first + batch.record_count - 1
-    if last > MAX_OFFSET or not goes_alone(state, buffer, last, max_timestamp, leader_epoch, now_ms):
+    if last > MAX_OFFSET or not fits_fast_path(state, buffer, last, max_timestamp, leader_epoch, now_ms):
         return None
     PLACE.pack_into(buffer, 0, first, len(buffer) - PREFIX_BYTES, leader_epoch)
-    duplicate = write_alone(state, buffer, last, max_timestamp, appender)
+    duplicate = write_single(state, buffer, last, max_timestamp, appender)
     if duplicate is not None:
         return AppendResult.of_duplicate(duplicate, offsets.log_start)
     return AppendResult(first, last, offsets.log_start, max_timestamp)
 
 
-def write_alone(
+def write_single(
     state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
 ) -> CachedBatch | None:
     """Append one batch like ``write_set``, without a table."""

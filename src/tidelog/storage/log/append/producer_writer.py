@@ -139,7 +139,7 @@ class ProducerWriter:
             result = self._append(batch, base_sequence, is_retry=sequence is not None)
             appended.append(result.offsets)
             base_sequence = sequence_after(base_sequence, len(result.offsets))
-        return _joined(appended, self.log.end_offset)
+        return _merged_offsets(appended, self.log.end_offset)
 
     def end_transaction(self, *, committed: bool, producer_epoch: int | None = None) -> None:
         """Write the marker that ends the open transaction. Without one this is a no-op.
@@ -194,7 +194,7 @@ class ProducerWriter:
         return result
 
 
-def _joined(appended: Sequence[range], log_end: int) -> Sequence[int]:
+def _merged_offsets(appended: Sequence[range], log_end: int) -> Sequence[int]:
     """Return the offsets of several appends, as a range if they are contiguous."""
     if not appended:
         return range(log_end, log_end)

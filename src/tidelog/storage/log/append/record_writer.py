@@ -69,8 +69,8 @@ class RecordWriter:
             codec=self._codec,
             level=self._level,
         )
-        return self._log.append(_joined(batches), built_here=True)
+        return self._log.append(_concatenated(batches), built_here=True)
 
 
-def _joined(batches: Sequence[bytearray]) -> bytearray:
+def _concatenated(batches: Sequence[bytearray]) -> bytearray:
     return batches[0] if len(batches) == 1 else bytearray().join(batches)

@@ -5,8 +5,8 @@ below the first one, and no transaction may end below the base offset. IndexCorr
 failed check. Preallocated zeros pass in ``.index``, but fail in a ``.timeindex`` with entries.
 
 After a clean shutdown, offset and time indexes were trimmed and synced and have not changed since. Only their sizes are
-checked then (``misshapen_indexes``): opening them would take most of the start time of a broker with many logs. Kafka
-4.1 checks less after any shutdown: that ``.index`` exists, and the transaction index.
+checked then (``indexes_of_wrong_size``): opening them would take most of the start time of a broker with many logs.
+Kafka 4.1 checks less after any shutdown: that ``.index`` exists, and the transaction index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def corrupt_indexes(
     return found
 
 
-def misshapen_indexes(
+def indexes_of_wrong_size(
     fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles]
 ) -> dict[int, frozenset[FileKind]]:
     """Return indexes whose size is no multiple of the entry size, and invalid transaction indexes.

@@ -2,8 +2,8 @@
 
 A crash after any of these steps leaves a directory that loads again, with the same result:
 
-1. Settle the files that a crash left behind (``leftovers``): remove unfinished files, complete finished swaps, remove
-   orphaned indexes.
+1. Settle the files that a crash left behind (``leftover_files``): remove unfinished files, complete finished swaps,
+   remove orphaned indexes.
 2. Recover flushed segments that lost an index. A missing ``.timeindex`` alone is created, empty.
 3. After an unclean shutdown, recover the segments from the recovery point on, in offset order. The first segment that
    must be truncated ends the log: later segments are removed first, with their snapshots, then it is truncated. In
@@ -15,9 +15,9 @@ A crash after any of these steps leaves a directory that loads again, with the s
 
 A ``-delete`` directory is loaded only to be deleted, so it gets step 1 only.
 
-Large segments are read and checked on all cores (``walk_ahead``). One thread writes the results, in offset order. The
-recovery point never moves forward here, because nothing was synced. Deleted segments are removed immediately, as there
-are no readers yet; Kafka renames them to ``.deleted`` and waits.
+Large segments are read and checked on all cores (``parallel_walks``). One thread writes the results, in offset order.
+The recovery point never moves forward here, because nothing was synced. Deleted segments are removed immediately, as
+there are no readers yet; Kafka renames them to ``.deleted`` and waits.
 
 Thread rule: one caller, which owns the directory. Source: Kafka's ``LogLoader``.
 """
@@ -33,8 +33,8 @@ from tidelog.model import CheckpointError, OffsetOverflowError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.load.index_check import corrupt_indexes, misshapen_indexes
-from tidelog.storage.log.load.leftovers import decide_leftovers, read_end_offset, replaced_offsets, settle_leftovers
+from tidelog.storage.log.load.index_check import corrupt_indexes, indexes_of_wrong_size
+from tidelog.storage.log.load.leftover_files import clean_up, plan_cleanup, read_end_offset, replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import (
     LoadPlan,
@@ -44,8 +44,8 @@ from tidelog.storage.log.load.load_plan import (
     first_unflushed_base,
 )
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
-from tidelog.storage.log.load.segment_trace import SegmentTrace
-from tidelog.storage.log.load.walk_ahead import WalkAhead, WalkThreads
+from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
+from tidelog.storage.log.load.segment_effects import SegmentEffects
 from tidelog.storage.log.producer_state import LogProducerState
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.snapshot_files import SnapshotFiles
@@ -129,7 +129,7 @@ def plan_recovery(
     )
     checked = [segment for segment in listing.segments if segment.base_offset not in unchecked]
     if request.clean_shutdown:
-        corrupt = misshapen_indexes(fs, directory, checked)
+        corrupt = indexes_of_wrong_size(fs, directory, checked)
     else:
         unflushed = {part.base_offset for part in by_names.recover if part.reason is RecoveryReason.UNFLUSHED}
         flushed = [segment for segment in checked if segment.base_offset not in unflushed]
@@ -148,7 +148,7 @@ def _log_sizes(listing: PartitionListing) -> dict[int, int]:
     return {base_offset: size for base_offset, size in sizes.items() if size >= 0}
 
 
-_Walks = WalkAhead[tuple[SegmentWalk, SegmentTrace]]
+_Walks = ParallelWalks[tuple[SegmentWalk, SegmentEffects]]
 
 
 class _Loader:
@@ -170,7 +170,7 @@ class _Loader:
         self._snapshots = SnapshotFiles(self._fs, self._directory, ())
 
     def load(self) -> LoadedLog:
-        listing, removed = self._settle_leftovers()
+        listing, removed = self._settle_leftover_files()
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
         if LEADER_EPOCH_CHECKPOINT in listing.others:
             self._read_epochs()
@@ -193,7 +193,7 @@ class _Loader:
         if end_offset is None:
             end_offset = self._segments.last.base_offset
         log_start_offset = max(self._request.log_start_offset, self._segments.first.base_offset)
-        self._cut_epochs(end_offset)
+        self._truncate_epochs(end_offset)
         self._snapshots.remove_strays(self._segments.base_offsets)
         producers = self._new_producers()
         producers.rebuild(
@@ -240,29 +240,29 @@ class _Loader:
         )
 
     @contextmanager
-    def _walk_ahead(self, base_offsets: Sequence[int], sizes: Mapping[int, int]) -> Iterator[_Walks]:
+    def _parallel_walks(self, base_offsets: Sequence[int], sizes: Mapping[int, int]) -> Iterator[_Walks]:
         threads = self._request.threads
         with ExitStack() as stack:
             if sum(sizes.get(base_offset, 0) for base_offset in base_offsets) < _WORTH_A_THREAD_BYTES:
                 threads = None
             elif threads is None and len(base_offsets) > 1:
                 threads = stack.enter_context(WalkThreads())
-            yield stack.enter_context(WalkAhead(self._walk, base_offsets, threads))
+            yield stack.enter_context(ParallelWalks(self._walk, base_offsets, threads))
 
-    def _settle_leftovers(self) -> tuple[PartitionListing, tuple[str, ...]]:
+    def _settle_leftover_files(self) -> tuple[PartitionListing, tuple[str, ...]]:
         """Settle the directory. Return the resulting listing and the names of the removed files."""
         listing = self._request.listing or list_with_sizes(self._fs, self._directory)
         if listing.is_settled:
             return listing, ()
-        leftovers = decide_leftovers(listing, replaced_offsets(self._fs, self._directory, listing))
-        settle_leftovers(self._fs, self._directory, leftovers)
-        return list_with_sizes(self._fs, self._directory), leftovers.removals
+        plan = plan_cleanup(listing, replaced_offsets(self._fs, self._directory, listing))
+        clean_up(self._fs, self._directory, plan)
+        return list_with_sizes(self._fs, self._directory), plan.removals
 
     def _recover(self, listing: PartitionListing, plan: LoadPlan) -> None:
         damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
         unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
         bases = [part.base_offset for part in (*damaged, *unflushed)]
-        with self._walk_ahead(bases, _log_sizes(listing)) as walks:
+        with self._parallel_walks(bases, _log_sizes(listing)) as walks:
             self._recover_damaged(listing, damaged, walks)
             self._recover_unflushed(unflushed, walks)
 
@@ -276,22 +276,22 @@ class _Loader:
             if segment.base_offset not in bases:
                 self._segments.add(SegmentOnDisk(segment.base_offset))
                 continue
-            for walk, trace in self._walked(segment.base_offset, walks):
-                self._rebuild(walk, trace, below_recovery_point=True)
+            for walk, effects in self._walked(segment.base_offset, walks):
+                self._rebuild(walk, effects, below_recovery_point=True)
                 self._segments.add(SegmentOnDisk(walk.base_offset))
 
     def _recover_unflushed(self, unflushed: Iterable[SegmentToRecover], walks: _Walks) -> None:
         for part in unflushed:
-            for walk, trace in self._walked(part.base_offset, walks):
+            for walk, effects in self._walked(part.base_offset, walks):
                 first = first_unflushed_base(self._segments.base_offsets, self._request.recovery_point)
                 below = first is not None and walk.base_offset < first  # true only for a piece of a split segment
                 # Kafka truncates a segment with a lost index in its first pass, which does not end the log.
                 is_last = walk.emptied or (walk.size < walk.size_before and not part.index_lost)
-                self._rebuild(walk, trace, below_recovery_point=below, is_last=is_last)
+                self._rebuild(walk, effects, below_recovery_point=below, is_last=is_last)
                 if is_last:
                     return
 
-    def _walked(self, base_offset: int, walks: _Walks) -> Iterator[tuple[SegmentWalk, SegmentTrace]]:
+    def _walked(self, base_offset: int, walks: _Walks) -> Iterator[tuple[SegmentWalk, SegmentEffects]]:
         """Yield the segment's walk, or the walks of its pieces if it had to be split."""
         try:
             walked = walks.take(base_offset)
@@ -303,17 +303,17 @@ class _Loader:
         for piece in pieces:
             yield self._walk(piece)
 
-    def _walk(self, base_offset: int) -> tuple[SegmentWalk, SegmentTrace]:
+    def _walk(self, base_offset: int) -> tuple[SegmentWalk, SegmentEffects]:
         """Read a segment. Thread rule: any thread."""
-        trace = SegmentTrace()
+        effects = SegmentEffects()
         walk = walk_segment(
             self._fs,
             self._directory,
             base_offset,
             index_interval_bytes=self._request.config.index_interval_bytes,
-            on_batches=trace.gather,
+            on_batches=effects.gather,
         )
-        return walk, trace
+        return walk, effects
 
     def _split(self, base_offset: int) -> Sequence[int]:
         above = [base for base in self._listed if base > base_offset]
@@ -334,7 +334,7 @@ class _Loader:
         return pieces
 
     def _rebuild(
-        self, walk: SegmentWalk, trace: SegmentTrace, *, below_recovery_point: bool, is_last: bool = False
+        self, walk: SegmentWalk, effects: SegmentEffects, *, below_recovery_point: bool, is_last: bool = False
     ) -> None:
         """Write a walk's result. ``is_last`` ends the log: delete later segments while the damage still exists."""
         producers = self._new_producers()
@@ -346,7 +346,7 @@ class _Loader:
             now_ms=self._request.now_ms,
         )
         known = self._epochs.entries
-        aborted = trace.apply(producers, self._epochs)
+        aborted = effects.apply(producers, self._epochs)
         if self._epochs.entries != known and not self._epochs_lost:  # while a crash still leads to another recovery
             self._write_epochs()
         if is_last:
@@ -419,15 +419,15 @@ class _Loader:
             self._epochs = LeaderEpochCache(entries)
         self._written_epochs = self._epochs.entries
 
-    def _cut_epochs(self, end_offset: int) -> None:
+    def _truncate_epochs(self, end_offset: int) -> None:
         if self._epochs_lost:
             self._epochs.clear()
             for segment in self._segments:
-                trace = SegmentTrace()
+                effects = SegmentEffects()
                 with SegmentReader(self._fs, self._directory, segment.base_offset) as reader:
                     for _, table, _ in reader.chunks(verify_crc=False):
-                        trace.gather_epochs(table)
-                trace.assign_epochs(self._epochs)
+                        effects.gather_epochs(table)
+                effects.assign_epochs(self._epochs)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._request.log_start_offset)
         if self._written_epochs is None and not self._epochs.entries:

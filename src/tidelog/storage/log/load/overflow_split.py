@@ -24,7 +24,7 @@ from tidelog.model import StorageError
 from tidelog.record.attributes import CODEC_MASK
 from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import File, FileSystem
-from tidelog.storage.log.load.leftovers import read_end_offset
+from tidelog.storage.log.load.leftover_files import read_end_offset
 from tidelog.storage.log.load.segment_swap import remove_files, swap_in
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader

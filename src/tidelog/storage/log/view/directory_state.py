@@ -7,7 +7,7 @@ condition  detected by                                 a reader trusts
 =========  ==========================================  =====================================================
 HELD       a process holds ``.lock``                   every complete batch; records up to the checkpointed HW
 CLEAN      no process holds it, the marker exists      every file
-KILLED     no process holds it, no marker              segments below the recovery point; after it, batches
+UNCLEAN    no process holds it, no marker              segments below the recovery point; after it, batches
                                                        with valid CRCs, as recovery would keep them
 =========  ==========================================  =====================================================
 
@@ -41,7 +41,7 @@ class Condition(enum.StrEnum):
 
     HELD = "held"
     CLEAN = "clean"
-    KILLED = "killed"
+    UNCLEAN = "killed"  # the word that commands print
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def read_directory_state(
     if holder is not None:
         condition = Condition.HELD
     else:
-        condition = Condition.CLEAN if CleanShutdownFile(fs, path).exists() else Condition.KILLED
+        condition = Condition.CLEAN if CleanShutdownFile(fs, path).exists() else Condition.UNCLEAN
     before = {} if previous is None else previous.checkpoints
     names = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
     checkpoints = {name: _read_checkpoint(fs, path / name, before.get(name)) for name in names}

@@ -45,7 +45,7 @@ from tidelog.storage.log.view.directory_state import Condition, DirectoryState, 
 from tidelog.storage.log.view.record_count import RecordCount, count_records
 from tidelog.storage.log.view.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.view.splits import Split, plan_splits
-from tidelog.storage.log.view.view_state import LoadParameters, SoundSegment, ViewState, load_view_state
+from tidelog.storage.log.view.view_state import LoadParameters, ValidatedSegment, ViewState, load_view_state
 from tidelog.storage.log.view.view_transactions import Resume, Transactions, read_transactions
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 from tidelog.storage.segment.read_ahead import read_ahead
@@ -71,7 +71,7 @@ class LogView:
         self.topic_partition = _topic_partition(directory)
         self._directory_state = directory_state
         self._state: ViewState | None = None
-        self._sound: dict[int, SoundSegment] = {}
+        self._validated: dict[int, ValidatedSegment] = {}
         self._transactions: dict[int, Transactions] = {}
         self._resume: Resume | None = None
 
@@ -93,13 +93,13 @@ class LogView:
             self._state = self._load()
         return self._state
 
-    def take_as_sound(self, base_offset: int, segment: SoundSegment) -> None:
+    def accept_validated(self, base_offset: int, segment: ValidatedSegment) -> None:
         """Accept a segment that the caller has just read, so that the view need not walk it before it refreshes."""
-        self._sound[base_offset] = segment
+        self._validated[base_offset] = segment
 
     def refresh(self) -> ViewState:
         """Read everything again. States that were returned earlier do not change."""
-        self._sound = {}
+        self._validated = {}
         self._directory_state = read_directory_state(self.fs, self.directory.parent, self._directory_state)
         self._state = self._load()
         self._transactions = {}
@@ -114,7 +114,7 @@ class LogView:
                 condition=directory_state.condition,
                 recovery_point=0 if partition is None else directory_state.recovery_points.get(partition, 0),
                 log_start=0 if partition is None else directory_state.log_start_offsets.get(partition, 0),
-                sound=self._sound,
+                validated=self._validated,
             ),
         )
         if partition is None and not state.listing.segments:

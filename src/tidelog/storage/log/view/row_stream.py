@@ -264,29 +264,29 @@ class RowStream:
         for chunk in chunks:
             table = chunk.table
             stop, stopped_at = table.stop, table.end_position
-            sound = sound_rows(table, last_offset, end_offset)
-            if sound:
-                last_offset = table.summary.last_offset if sound == len(table) else int(table.last_offset[sound - 1])
+            valid = valid_rows(table, last_offset, end_offset)
+            if valid:
+                last_offset = table.summary.last_offset if valid == len(table) else int(table.last_offset[valid - 1])
                 self._seen_to = last_offset + 1
-                yield from self._wanted_rows(reader.path, chunk, sound)
+                yield from self._wanted_rows(reader.path, chunk, valid)
                 if self.next_offset >= self._wanted.end:
                     return
-            if sound < len(table):
-                reason = what_is_wrong(table, sound, last_offset, end_offset)
-                raise _CorruptError(int(table.position[sound]), self.next_offset, reason)
+            if valid < len(table):
+                reason = fault_reason(table, valid, last_offset, end_offset)
+                raise _CorruptError(int(table.position[valid]), self.next_offset, reason)
         if stop is not Stop.END or (end is not None and stopped_at < end):
             raise _CorruptError(
                 stopped_at, self.next_offset, stop_reason(stop if stop is not Stop.END else Stop.PARTIAL)
             )
 
-    def _wanted_rows(self, path: Path, chunk: Chunk, sound: int) -> Iterator[Rows]:
-        """Yield the wanted rows among the first ``sound`` rows, and move ``next_offset``."""
-        table = chunk.table.take(slice(0, sound))
+    def _wanted_rows(self, path: Path, chunk: Chunk, valid: int) -> Iterator[Rows]:
+        """Yield the wanted rows among the first ``valid`` rows, and move ``next_offset``."""
+        table = chunk.table.take(slice(0, valid))
         passed = table.summary.last_offset + 1
         if table.summary.first_offset < self.next_offset or passed > self._wanted.end:
             first = int(np.searchsorted(table.last_offset, self.next_offset))
             end = _rows_below(table, self._wanted.end)
-            passed = self._wanted.end if end < sound else passed
+            passed = self._wanted.end if end < valid else passed
             table = table.take(slice(first, max(first, end)))
         self.next_offset = max(self.next_offset, passed)
         self.stats.batches += len(table)
@@ -306,20 +306,20 @@ class RowStream:
         return table.take(~unwanted) if unwanted.any() else table
 
 
-def sound_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
+def valid_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:
     """Return the number of leading valid rows; ``last_offset`` is the last one of the row before."""
     summary = table.summary
     if summary.sound and summary.first_offset > last_offset and summary.last_offset < end_offset:
         return len(table)
-    sound = table.crc_ok & table.header_ok & (table.last_offset < end_offset)
+    valid = table.crc_ok & table.header_ok & (table.last_offset < end_offset)
     if len(table):
-        sound[0] &= table.base_offset[0] > last_offset
-        sound[1:] &= table.base_offset[1:] > table.last_offset[:-1]
-    bad = np.flatnonzero(~sound)
+        valid[0] &= table.base_offset[0] > last_offset
+        valid[1:] &= table.base_offset[1:] > table.last_offset[:-1]
+    bad = np.flatnonzero(~valid)
     return int(bad[0]) if len(bad) else len(table)
 
 
-def what_is_wrong(table: BatchTable, number: int, last_offset: int, end_offset: int) -> str:
+def fault_reason(table: BatchTable, number: int, last_offset: int, end_offset: int) -> str:
     """Return a clause that describes the first invalid row."""
     row = table.row(number)
     before = int(table.last_offset[number - 1]) if number else last_offset

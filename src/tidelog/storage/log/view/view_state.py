@@ -3,7 +3,7 @@
 The directory's condition decides how the end is found (see ``directory_state``):
 
 - CLEAN, HELD: the last segment is walked from its last index entry; the log ends after the last complete batch.
-- KILLED: every segment from the recovery point's on is walked from its start, with CRCs. The log ends before the first
+- UNCLEAN: every segment from the recovery point's on is walked from its start, with CRCs. The log ends before the first
   byte that recovery would truncate, and later segments do not count. A segment that recovery would split because of its
   large offsets is read unchanged.
 
@@ -25,7 +25,7 @@ from tidelog.kernel import Stop
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.index_check import corrupt_indexes
-from tidelog.storage.log.load.leftovers import replaced_offsets
+from tidelog.storage.log.load.leftover_files import replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.segments import LogSegments
 from tidelog.storage.log.view.directory_state import Condition
@@ -77,7 +77,7 @@ class RecoveredTail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoundSegment:
+class ValidatedSegment:
     """A ``.log`` that the caller has just read to its end. Every batch is complete, with a valid CRC and offset."""
 
     size: int
@@ -94,7 +94,7 @@ class ViewState:
     log_end: LogOffsetMetadata
     invalid_tail: InvalidTail | None = None
     recovered: RecoveredTail | None = None
-    """Set only if ``condition`` is KILLED."""
+    """Set only if ``condition`` is UNCLEAN."""
 
     def end_position(self, segment: ViewSegment) -> int | None:
         """Return the position where reading ends: the log end in the last segment, else None (the file's end)."""
@@ -113,7 +113,7 @@ class LoadParameters:
     recovery_point: int = 0
     log_start: int = 0
     """The checkpointed log start."""
-    sound: Mapping[int, SoundSegment] = field(default_factory=dict)
+    validated: Mapping[int, ValidatedSegment] = field(default_factory=dict)
     """Segments that need no walk, by base offset."""
 
 
@@ -154,7 +154,7 @@ def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing)
     invalid: InvalidTail | None = None
     recovered: RecoveredTail | None = None
     end = LogOffsetMetadata(log_start)
-    if len(segments) and parameters.condition is Condition.KILLED:
+    if len(segments) and parameters.condition is Condition.UNCLEAN:
         segments, end, invalid, recovered = _recover(fs, parameters, segments)
     elif len(segments):
         end, invalid = _walk_last(fs, directory, segments.last)
@@ -243,7 +243,7 @@ def _recovery_walk(
     fs: FileSystem, parameters: LoadParameters, segment: ViewSegment, rows: list[TransactionRows], next_base: int
 ) -> _Walk:
     """Walk a segment for recovery. Add batches of transactions to ``rows``; ``next_base`` is the next base offset."""
-    known = parameters.sound.get(segment.base_offset)
+    known = parameters.validated.get(segment.base_offset)
     if known is None or known.size != segment.size or segment.files.state is not FileState.LIVE:
         with segment.open(fs, parameters.directory) as reader:
             return _walk(reader, 0, next_base, recovering=rows)

@@ -114,7 +114,7 @@ def require_clean(plan: CompactPlan) -> None:
     """Raise LockedError if a process holds the directory, DirectoryError after an unclean shutdown."""
     if plan.state.condition is Condition.HELD:
         raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
-    if plan.state.condition is Condition.KILLED:
+    if plan.state.condition is Condition.UNCLEAN:
         raise DirectoryError(
             "the directory was not shut down cleanly: recover it first (tidelog recover --apply)", path=plan.path
         )

@@ -40,7 +40,7 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing
-from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
@@ -183,7 +183,7 @@ class LogDirectory:
     def closed(self, partition: TopicPartition) -> None:
         """Record the offsets of a closed log, which may be opened again."""
         log = self.logs.pop(partition)
-        if log.is_sound:
+        if log.is_healthy:
             self._settled.add(partition)
         else:
             self.was_clean = False
@@ -327,7 +327,7 @@ class LogDirectory:
 
         state = DirectoryState(
             path=self.path,
-            condition=Condition.CLEAN if self.is_clean(partition) else Condition.KILLED,
+            condition=Condition.CLEAN if self.is_clean(partition) else Condition.UNCLEAN,
             recovery_points=self._recovery_points,
             log_start_offsets=self._log_starts,
         )

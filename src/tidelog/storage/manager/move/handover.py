@@ -36,7 +36,7 @@ class Handover:
             return False
         current, future = move.current, move.future
         source, target = self._directories.home_of(current), self._directories.home_of(future)
-        with current.handing_over():
+        with current.being_replaced():
             move.finish()
             future.rename(target.path / partition.directory_name)
         self._moves.forget(partition)

@@ -51,7 +51,7 @@ class LogMove:
 
     def begin(self) -> None:
         """Truncate the future log to the records that the current log has according to its leader epochs."""
-        self.current.epochs.take_cut()
+        self.current.epochs.take_truncation()
         future = self.future
         while future.end_offset > future.log_start_offset and future.epochs.latest is not None:
             answer = self.current.epochs.end_offset_for(future.epochs.latest)
@@ -100,7 +100,7 @@ class LogMove:
 
     def _cut(self) -> bool:
         """Repeat truncations of the current log since the last call. Return True if the future log changed."""
-        cut_at = self.current.epochs.take_cut()
+        cut_at = self.current.epochs.take_truncation()
         return cut_at is not None and self.future.truncate_to(cut_at)
 
     def _copy_some(self) -> bool:

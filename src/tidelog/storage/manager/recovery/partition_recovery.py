@@ -14,7 +14,7 @@ from tidelog.model import TopicPartition
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.loader import LoadedLog, load_log
-from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, load_request
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
 

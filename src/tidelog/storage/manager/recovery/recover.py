@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
-from tidelog.storage.log.load.walk_ahead import WalkThreads
+from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
 from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery, RecoverResult
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition

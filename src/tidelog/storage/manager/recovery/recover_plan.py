@@ -16,7 +16,7 @@ from tidelog.model import CheckpointError, DirectoryError, TopicPartition
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.load.leftovers import Leftovers, decide_leftovers, replaced_offsets
+from tidelog.storage.log.load.leftover_files import CleanupPlan, plan_cleanup, replaced_offsets
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
 from tidelog.storage.log.load.load_plan import SegmentToRecover
 from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
@@ -59,7 +59,7 @@ class PartitionPlan:
     recovery_point: int
     log_start_offset: int
     clean_shutdown: bool
-    leftovers: Leftovers
+    leftovers: CleanupPlan
     leftover_bytes: int
     recover: tuple[SegmentToRecover, ...]
     splits: tuple[int, ...]
@@ -204,7 +204,7 @@ class _Planner:
     def plan_partition(self, name: str, topic_partition: TopicPartition) -> PartitionPlan:
         fs, directory = self._fs, self._path / name
         listing = list_partition(fs, directory)
-        leftovers = decide_leftovers(listing, replaced_offsets(fs, directory, listing))
+        leftovers = plan_cleanup(listing, replaced_offsets(fs, directory, listing))
         # Brokers have no checkpoint entries for the metadata log, so they recover all of it at every startup.
         is_metadata = topic_partition.topic == METADATA_TOPIC
         clean = self._state.condition is Condition.CLEAN and not is_metadata
@@ -266,7 +266,7 @@ class _Planner:
         return config.with_properties(self._options.topic_settings.get(topic, {}))
 
 
-def _settled_names(listing: PartitionListing, leftovers: Leftovers) -> dict[str, str]:
+def _settled_names(listing: PartitionListing, leftovers: CleanupPlan) -> dict[str, str]:
     """Return the names after removals and renames, each with the file's current name."""
     removed = set(leftovers.removals)
     live = [

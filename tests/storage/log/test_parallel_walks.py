@@ -20,7 +20,7 @@ from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
-from tidelog.storage.log.load.walk_ahead import WalkAhead, WalkThreads
+from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.manager.recovery.recover import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 from tidelog.storage.producer import ProducerState
@@ -38,7 +38,7 @@ def test_walks_come_in_order_whichever_is_done_first() -> None:
         late.set()
         return base_offset + 1
 
-    with WalkThreads(2) as threads, WalkAhead(walk, [0, 10, 20, 30], threads) as walks:
+    with WalkThreads(2) as threads, ParallelWalks(walk, [0, 10, 20, 30], threads) as walks:
         assert [walks.take(base) for base in (0, 10, 20, 30)] == [1, 11, 21, 31]
     assert done[0] == 10
 
@@ -47,13 +47,13 @@ def test_only_so_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two walks per thread run over all partitions. A partition without a walk waits, and all of them finish."""
     begun: list[int] = []
     with WalkThreads(2) as threads:
-        with WalkAhead(lambda base: begun.append(base) or base, range(10), threads) as walks:
+        with ParallelWalks(lambda base: begun.append(base) or base, range(10), threads) as walks:
             assert walks.take(0) == 0
             assert len(begun) <= 5
         found: dict[int, list[int]] = {}
 
         def partition(number: int) -> None:
-            with WalkAhead(lambda base: base, range(20), threads) as walks:
+            with ParallelWalks(lambda base: base, range(20), threads) as walks:
                 found[number] = [walks.take(base) for base in range(20)]
 
         partitions = [threading.Thread(target=partition, args=(number,)) for number in range(5)]
@@ -71,14 +71,14 @@ def test_an_error_comes_with_its_own_segment() -> None:
         return base_offset
 
     with WalkThreads(3) as threads:
-        with WalkAhead(walk, [0, 10, 20], threads) as walks:
+        with ParallelWalks(walk, [0, 10, 20], threads) as walks:
             assert walks.take(0) == 0
             with pytest.raises(OffsetOverflowError, match="far away"):
                 walks.take(10)
             assert walks.take(15) == 15  # an unplanned base offset: a piece of the previous segment
             assert walks.take(20) == 20
         for _ in range(5):  # a loader that ends early frees its places
-            with WalkAhead(walk, [0, 10, 20], threads) as walks:
+            with ParallelWalks(walk, [0, 10, 20], threads) as walks:
                 assert walks.take(0) == 0
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NO_EPOCH = -1
 
 
-class SegmentTrace:
+class SegmentEffects:
     __slots__ = ("_chunks", "_end_offset", "_epoch", "_epochs")
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ _SMALL_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
+class CleanupPlan:
     """The files to remove and to rename, as names in the order of execution."""
 
     removals: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Leftovers:
         return bool(self.removals or self.renames)
 
 
-def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
+def plan_cleanup(listing: PartitionListing, replaced: range) -> CleanupPlan:
     """Decide the removals and renames. ``replaced`` comes from ``replaced_offsets``."""
     removals = [str(file) for file in (*listing.deleted, *listing.invalid_swaps, *listing.cleaned)]
     removals += listing.temporary
@@ -56,7 +56,7 @@ def decide_leftovers(listing: PartitionListing, replaced: range) -> Leftovers:
     renames = [(str(file), str(file._replace(state=FileState.LIVE))) for file in (*swaps, *listing.swap_parts)]
     settled = {target for _, target in renames if target.endswith(FileKind.LOG.value)}
     removals += [str(file) for file in listing.orphans if str(file._replace(kind=FileKind.LOG)) not in settled]
-    return Leftovers(removals=tuple(dict.fromkeys(removals)), renames=tuple(renames))
+    return CleanupPlan(removals=tuple(dict.fromkeys(removals)), renames=tuple(renames))
 
 
 def replaced_offsets(fs: FileSystem, directory: Path, listing: PartitionListing) -> range:
@@ -87,20 +87,20 @@ def read_end_offset(reader: SegmentReader) -> int:
     return end
 
 
-def settle_leftovers(fs: FileSystem, directory: Path, leftovers: Leftovers) -> None:
+def clean_up(fs: FileSystem, directory: Path, plan: CleanupPlan) -> None:
     """Remove and rename. To complete a swap, sync the directory between the steps (see ``segment_swap``)."""
-    for name in leftovers.removals:
+    for name in plan.removals:
         fs.remove(directory / name, missing_ok=True)
-    if leftovers.removals and leftovers.renames:
+    if plan.removals and plan.renames:
         fs.sync_dir(directory)
-    logs = [names for names in leftovers.renames if names[1].endswith(FileKind.LOG.value)]
+    logs = [names for names in plan.renames if names[1].endswith(FileKind.LOG.value)]
     for source, target in logs:
         fs.rename(directory / source, directory / target)
         fs.sync_dir(directory)
-    for source, target in leftovers.renames:
+    for source, target in plan.renames:
         if (source, target) not in logs:
             fs.rename(directory / source, directory / target)
-    if leftovers.renames:
+    if plan.renames:
         fs.sync_dir(directory)
 
 

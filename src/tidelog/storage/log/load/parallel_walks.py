@@ -6,7 +6,7 @@ neither the result nor the files after a crash depend on the number of threads.
 
 Several partitions may share a WalkThreads. It bounds the walks that are running or finished but not taken, because each
 holds its segment's indexes. A partition without a walk waits for a slot; it takes further slots only if they are free,
-so partitions cannot deadlock. Thread rule: one thread for a WalkAhead, any thread for WalkThreads. Source: Kafka's
+so partitions cannot deadlock. Thread rule: one thread for a ParallelWalks, any thread for WalkThreads. Source: Kafka's
 ``num.recovery.threads.per.data.dir`` runs partitions in parallel; parallel walks within a partition are ours.
 """
 
@@ -54,7 +54,7 @@ class WalkThreads:
         self._pool.shutdown(cancel_futures=True)
 
 
-class WalkAhead(Generic[_T]):
+class ParallelWalks(Generic[_T]):
     """The walks of ``base_offsets``, in that order. A context manager, which waits for running walks on exit."""
 
     def __init__(self, walk: Callable[[int], _T], base_offsets: Iterable[int], threads: WalkThreads | None) -> None:

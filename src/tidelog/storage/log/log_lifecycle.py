@@ -4,8 +4,8 @@ A log is *failed* after a failed write: changes are refused, reads continue. It 
 or if it will be deleted: the same holds, but its directory may be renamed. A *closed* log refuses reads and changes. A
 forked child of the process that opened the log may change nothing.
 
-Use ``with gate.changing`` to change the log, and ``gate.moving`` to rename its directory. ``gate.lock`` alone also
-serves calls that a failed log allows. ``gate.files`` guards reading and removing files while appends go on; take it
+Use ``with lifecycle.writing`` to change the log, and ``renaming`` to rename its directory. ``lock`` alone also
+serves calls that a failed log allows. ``files`` guards reading and removing files while appends go on; take it
 before the lock. A write failure is reported to the log's opener once, under all locks held at that moment.
 Thread rule: any thread.
 """
@@ -21,7 +21,7 @@ from tidelog.model import ClosedError, StorageError
 from tidelog.storage.fs import ForkGuard
 
 
-class LogGate:
+class LogLifecycle:
     def __init__(self, directory: Path, on_failure: Callable[[StorageError], None]) -> None:
         self.directory = directory
         self._on_failure = on_failure
@@ -33,8 +33,8 @@ class LogGate:
         self.failure: StorageError | None = None
         self.offline: StorageError | None = None
         """The failure for which the log's disk was taken offline."""
-        self.changing = _Changing(self)
-        self.moving = _Changing(self, retired_too=True)
+        self.writing = _WritableLock(self)
+        self.renaming = _WritableLock(self, retired_too=True)
 
     def require_open(self) -> None:
         """Raise ClosedError if the log is closed, or StorageError if its disk was taken offline."""
@@ -43,7 +43,7 @@ class LogGate:
                 raise StorageError(f"the log is offline: {self.offline}", path=self.directory) from _root(self.offline)
             raise ClosedError("the log is closed", path=self.directory)
 
-    def require_sound(self) -> None:
+    def require_healthy(self) -> None:
         """Raise StorageError if a write failed.
 
         A failed log must not be flushed either, because its unfinished segment would then count as complete.
@@ -53,7 +53,7 @@ class LogGate:
             raise StorageError(message, path=self.directory) from _root(self.failure)
 
     @contextmanager
-    def ending(self) -> Iterator[None]:
+    def closing(self) -> Iterator[None]:
         """Hold both locks while the files are closed. The log is closed afterwards, and an open one also failed.
 
         A forked child takes no locks: the threads that may hold them do not exist in it.
@@ -79,29 +79,29 @@ class LogGate:
             self._on_failure(error)
 
 
-class _Changing:
+class _WritableLock:
     """The lock of a writable log (else ClosedError, StorageError or ForkError). A StorageError fails the log."""
 
-    __slots__ = ("_gate", "_retired_too")
+    __slots__ = ("_lifecycle", "_retired_too")
 
-    def __init__(self, gate: LogGate, *, retired_too: bool = False) -> None:
-        self._gate = gate
+    def __init__(self, lifecycle: LogLifecycle, *, retired_too: bool = False) -> None:
+        self._lifecycle = lifecycle
         self._retired_too = retired_too
 
     def __enter__(self) -> None:
-        gate = self._gate
-        gate.guard.check()
-        gate.lock.acquire()
-        if gate.is_closed or gate.failure is not None or (gate.is_retired and not self._retired_too):
-            gate.lock.release()
-            gate.require_open()
-            gate.require_sound()
-            raise ClosedError("the log was replaced by another one or deleted", path=gate.directory)
+        lifecycle = self._lifecycle
+        lifecycle.guard.check()
+        lifecycle.lock.acquire()
+        if lifecycle.is_closed or lifecycle.failure is not None or (lifecycle.is_retired and not self._retired_too):
+            lifecycle.lock.release()
+            lifecycle.require_open()
+            lifecycle.require_healthy()
+            raise ClosedError("the log was replaced by another one or deleted", path=lifecycle.directory)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, StorageError):
-            self._gate.fail(error)
-        self._gate.lock.release()
+            self._lifecycle.fail(error)
+        self._lifecycle.lock.release()
 
 
 def _root(failure: StorageError) -> BaseException | None:
