@@ -83,12 +83,13 @@ format: venv ## put the code in order as lint wants it
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-map: venv ## write the pages of docs/ that are made from code: the file map, commands, configuration, metrics, APIs
+map: venv ## write what is made from code: the file map, pages of docs/, and the stubs of messages
 	@$(BIN)/python scripts/file_map.py
 	@$(BIN)/python scripts/command_page.py
 	@$(BIN)/python scripts/configuration_page.py
 	@$(BIN)/python scripts/metric_page.py
 	@$(BIN)/python scripts/api_page.py
+	@$(BIN)/python scripts/message_types.py
 
 bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))

@@ -15,10 +15,9 @@ from tidelog.model import ConfigError, LockedError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server import dispatcher
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.handlers.registry import HANDLERS, Handler
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
 from tidelog.server.network.listener import Listener
 from tidelog.server.request_context import RequestContext
@@ -139,16 +138,15 @@ def test_tasks_of_its_parts_end_with_it_and_their_errors_are_logged(
     assert task.cancelled()
 
 
-class HandlerModule:
-    """A replacement for a handler's module, for the Heartbeat API."""
+def replace_handler(monkeypatch: pytest.MonkeyPatch, api: ApiKey, error: Exception) -> None:
+    """Replace the API's handler. The replacement raises ``error`` from version 1 on."""
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def handle(self, _broker: Broker, context: RequestContext, _request: Struct) -> Response:
+    def handle(_broker: Broker, context: RequestContext, _request: Struct) -> Response:
         if context.version > 0:
-            raise self._error
+            raise error
         return {}
+
+    monkeypatch.setitem(HANDLERS, api, lambda: {api: Handler(handle)})
 
 
 @pytest.mark.parametrize(
@@ -162,8 +160,7 @@ class HandlerModule:
 def test_an_error_is_answered_where_the_api_has_room_for_it(
     monkeypatch: pytest.MonkeyPatch, client: WireClient, error: Exception, code: ErrorCode
 ) -> None:
-    monkeypatch.setitem(HANDLERS, ApiKey.HEARTBEAT, "x")
-    monkeypatch.setattr(dispatcher, "import_module", lambda _name: HandlerModule(error))
+    replace_handler(monkeypatch, ApiKey.HEARTBEAT, error)
     assert client.call(ApiKey.HEARTBEAT).error_code == code
     assert client.call(ApiKey.HEARTBEAT, 0).error_code == 0
 
@@ -171,8 +168,7 @@ def test_an_error_is_answered_where_the_api_has_room_for_it(
 def test_an_error_where_the_api_has_no_room_for_it_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch, client: WireClient
 ) -> None:
-    monkeypatch.setitem(HANDLERS, ApiKey.CREATE_TOPICS, "x")
-    monkeypatch.setattr(dispatcher, "import_module", lambda _name: HandlerModule(ApiError(ErrorCode.INVALID_REQUEST)))
+    replace_handler(monkeypatch, ApiKey.CREATE_TOPICS, ApiError(ErrorCode.INVALID_REQUEST))
     client.send(ApiKey.CREATE_TOPICS, 7)
     assert client.is_closed_by_broker()
 

@@ -38,7 +38,6 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
 from tidelog.server.fetching.session_cache import SessionCache
 from tidelog.server.fetching.session_metrics import session_samples
@@ -47,6 +46,7 @@ from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, Em
 from tidelog.server.metadata.metadata_metrics import MetadataMetrics
 from tidelog.server.metadata.scram_users import ScramUsers
 from tidelog.server.metadata.stray_logs import is_stray
+from tidelog.server.network.connection import Service
 from tidelog.server.network.endpoint import Endpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
@@ -92,13 +92,17 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
+        service: Callable[[Broker], Service],
         *,
         clock: Clock = SYSTEM_CLOCK,
         scheduler: Scheduler | None = None,
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
     ) -> None:
-        """Create the parts, but open nothing. Raise ConfigError with every mistake. Timers default to real time."""
+        """Create the parts, but open nothing. Raise ConfigError with every mistake.
+
+        ``service`` makes the handler of requests, which is the dispatcher. Timers default to real time.
+        """
         settings = StartSettings.of(config)
         self.config = config
         self.node_id = settings.node_id
@@ -116,7 +120,7 @@ class Broker:
         self.server_metrics = ServerMetrics(self.metrics)
         self.scheduler = scheduler or ThreadScheduler(config.number("background.threads"), clock=clock)
         self.pool = ThreadPoolExecutor(config.number("num.io.threads"), thread_name_prefix="tidelog-io")
-        self.dispatcher = Dispatcher(self)
+        self.service = service(self)
         self.automatic_topics = AutomaticTopics(self)
         self.on_failure: Callable[[str], None] = lambda _reason: None
         """A callback on the event loop for a fatal failure. The owner of the broker then stops it."""
@@ -235,7 +239,7 @@ class Broker:
                 endpoint,
                 loop=self.loop,
                 timers=self.timers,
-                service=self.dispatcher,
+                service=self.service,
                 limits=self.limits,
                 counts=self.connection_counts,
                 security=self.security[endpoint.name],

@@ -23,8 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import VERSIONS, ApiKey
@@ -33,30 +32,18 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.protocol.schemas import Direction, Struct, struct_class
-from tidelog.server.executor import InThread
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.broker import Broker
+from tidelog.server.handlers.registry import HANDLERS, Handler
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.peer import Peer
-from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse, Response
-from tidelog.server.server_metrics import ServerMetrics
-from tidelog.server.timers import Timers
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
-_PACKAGE = "tidelog.server.handlers."
 LARGE_BYTES: Final = 64 * 1024
 """The bytes from which a request that kio reads may have thousands of items."""
-
-
-class Reader(Protocol):
-    def __call__(self, api: ApiKey, version: int, body: memoryview) -> Any: ...
-
-
-class Refuse(Protocol):
-    def __call__(self, context: RequestContext, request: Any, error: TidelogError) -> Mapping[str, Any]: ...
 
 
 class Interceptor(Protocol):
@@ -69,37 +56,12 @@ class Interceptor(Protocol):
         ...
 
 
-class Server(Protocol):
-    """The part of the broker that the dispatcher uses. Handlers get the whole broker."""
-
-    @property
-    def timers(self) -> Timers: ...
-
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-    @property
-    def server_metrics(self) -> ServerMetrics: ...
-
-    @property
-    def in_thread(self) -> InThread: ...
-
-
-class Handler(NamedTuple):
-    """The functions of a handler's module."""
-
-    handle: Callable[[Any, RequestContext, Any], Response | Awaitable[Response]]
-    read: Reader
-    """The module's own reader, such as that of ``protocol.produce``, or else ``read_request``."""
-    refuse: Refuse | None
-
-
 class Dispatcher:
     """The service that handles the requests of a broker's connections."""
 
-    def __init__(self, broker: Server) -> None:
+    def __init__(self, broker: Broker, interceptor: Interceptor | None = None) -> None:
         self._broker = broker
-        self.interceptor: Interceptor | None = None
+        self.interceptor = interceptor
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
 
@@ -114,7 +76,7 @@ class Dispatcher:
         if handler is None:
             if version not in VERSIONS[api] or api not in HANDLERS:
                 return _unsupported(context)
-            handler = self._load(api, version)
+            handler = self._handlers[api, version] = HANDLERS[api]()[api]
         self._broker.server_metrics.count(api, version)
         if self._broker.quotas.is_on:
             return self._begin_counted(handler, context, memoryview(frame)[header.size :])
@@ -195,12 +157,6 @@ class Dispatcher:
         if not throttle_ms or "throttle_time" not in _response_fields(context):
             return response
         return {**response, "throttle_time": throttle_ms}
-
-    def _load(self, api: ApiKey, version: int) -> Handler:
-        module = import_module(_PACKAGE + HANDLERS[api])
-        handler = Handler(module.handle, getattr(module, "read", read_request), getattr(module, "refuse", None))
-        self._handlers[api, version] = handler
-        return handler
 
 
 def _reply(context: RequestContext, response: Response) -> Reply:

@@ -21,6 +21,7 @@ import uvloop
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.server.broker import Broker
+from tidelog.server.dispatcher import Dispatcher
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128
@@ -33,7 +34,7 @@ def serve(config: BrokerConfig, *, on_ready: Callable[[Broker], None]) -> str | 
     ``on_ready`` is called when clients are served. Raise the errors of ``Broker.start``.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(Broker(config), on_ready))
+        return runner.run(_serve(Broker(config, Dispatcher), on_ready))
 
 
 async def _serve(broker: Broker, on_ready: Callable[[Broker], None]) -> str | None:

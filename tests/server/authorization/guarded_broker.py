@@ -29,7 +29,7 @@ def authenticated(
 def guarded_broker(directory: Path) -> Iterator[BrokerHome]:
     settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
     with running_broker(directory, **settings) as running:
-        running.broker.dispatcher.interceptor = authenticated
+        running.broker.service.interceptor = authenticated
         yield running
 
 

@@ -1,71 +1,276 @@
-"""The registry of handlers: the module of each API. ApiVersions advertises exactly these APIs.
+"""The registry of handlers: the functions of each API. ApiVersions advertises exactly these APIs.
 
-A module is imported at its API's first request. It has ``handle(broker, context, request)``, which returns an
-``Response`` or an awaitable of one. It may have ``refuse(context, request, error)``, which returns the response after
-an error in ``handle``. It may also have ``read``, which replaces ``read_request``.
+A group's modules are imported when a client first uses one of its APIs, because a broker would start more slowly with
+all of them. A new API needs a line in ``HANDLERS`` and one in its group's loader.
 """
 
 from __future__ import annotations
 
-from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-HANDLERS: dict[ApiKey, str] = {
-    ApiKey.PRODUCE: "data.produce",
-    ApiKey.FETCH: "data.fetch",
-    ApiKey.LIST_OFFSETS: "data.list_offsets",
-    ApiKey.API_VERSIONS: "cluster.api_versions",
-    ApiKey.DELETE_RECORDS: "data.delete_records",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "data.offset_for_leader_epoch",
-    ApiKey.ALTER_REPLICA_LOG_DIRS: "data.alter_replica_log_dirs",
-    ApiKey.DESCRIBE_LOG_DIRS: "data.describe_log_dirs",
-    ApiKey.DESCRIBE_PRODUCERS: "data.describe_producers",
-    ApiKey.METADATA: "cluster.metadata",
-    ApiKey.CREATE_TOPICS: "topics.create_topics",
-    ApiKey.DELETE_TOPICS: "topics.delete_topics",
-    ApiKey.CREATE_PARTITIONS: "topics.create_partitions",
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "topics.describe_topic_partitions",
-    ApiKey.ELECT_LEADERS: "topics.elect_leaders",
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "topics.alter_partition_reassignments",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: "topics.list_partition_reassignments",
-    ApiKey.DESCRIBE_CONFIGS: "configs.describe_configs",
-    ApiKey.ALTER_CONFIGS: "configs.alter_configs",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs.incremental_alter_configs",
-    ApiKey.LIST_CONFIG_RESOURCES: "configs.list_config_resources",
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: "configs.describe_client_quotas",
-    ApiKey.ALTER_CLIENT_QUOTAS: "configs.alter_client_quotas",
-    ApiKey.SASL_HANDSHAKE: "security.sasl_handshake",
-    ApiKey.SASL_AUTHENTICATE: "security.sasl_authenticate",
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "security.describe_user_scram_credentials",
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "security.alter_user_scram_credentials",
-    ApiKey.DESCRIBE_ACLS: "acls.describe_acls",
-    ApiKey.CREATE_ACLS: "acls.create_acls",
-    ApiKey.DELETE_ACLS: "acls.delete_acls",
-    ApiKey.DESCRIBE_QUORUM: "cluster.describe_quorum",
-    ApiKey.UPDATE_FEATURES: "cluster.update_features",
-    ApiKey.DESCRIBE_CLUSTER: "cluster.describe_cluster",
-    ApiKey.INIT_PRODUCER_ID: "transactions.init_producer_id",
-    ApiKey.ADD_PARTITIONS_TO_TXN: "transactions.add_partitions_to_txn",
-    ApiKey.ADD_OFFSETS_TO_TXN: "transactions.add_offsets_to_txn",
-    ApiKey.END_TXN: "transactions.end_txn",
-    ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
-    ApiKey.DESCRIBE_TRANSACTIONS: "transactions.describe_transactions",
-    ApiKey.LIST_TRANSACTIONS: "transactions.list_transactions",
-    ApiKey.OFFSET_COMMIT: "groups.offset_commit",
-    ApiKey.OFFSET_FETCH: "groups.offset_fetch",
-    ApiKey.FIND_COORDINATOR: "groups.find_coordinator",
-    ApiKey.JOIN_GROUP: "groups.join_group",
-    ApiKey.HEARTBEAT: "groups.heartbeat",
-    ApiKey.LEAVE_GROUP: "groups.leave_group",
-    ApiKey.SYNC_GROUP: "groups.sync_group",
-    ApiKey.DESCRIBE_GROUPS: "groups.describe_groups",
-    ApiKey.LIST_GROUPS: "groups.list_groups",
-    ApiKey.DELETE_GROUPS: "groups.delete_groups",
-    ApiKey.TXN_OFFSET_COMMIT: "groups.txn_offset_commit",
-    ApiKey.OFFSET_DELETE: "groups.offset_delete",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
+from tidelog.model import TidelogError
+from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
+from tidelog.protocol.messages import read_request
+from tidelog.server.request_context import RequestContext
+from tidelog.server.response import Response
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
+
+
+class Refuse(Protocol):
+    def __call__(self, context: RequestContext, request: Any, error: TidelogError, /) -> Mapping[str, Any]: ...
+
+
+class Reader(Protocol):
+    def __call__(self, api: ApiKey, version: int, body: memoryview, /) -> Any: ...
+
+
+class Handler(NamedTuple):
+    """The functions of an API."""
+
+    handle: Callable[[Broker, RequestContext, Any], Response | Awaitable[Response]]
+    refuse: Refuse | None = None
+    """Return the response after an error in ``handle``, if the error code alone is not enough."""
+    read: Reader = read_request
+    """The API's own reader, such as that of ``protocol.produce``."""
+
+
+Handlers = Mapping[ApiKey, Handler]
+
+
+def _data() -> Handlers:
+    from tidelog.server.handlers.data import (
+        alter_replica_log_dirs,
+        delete_records,
+        describe_log_dirs,
+        describe_producers,
+        fetch,
+        list_offsets,
+        offset_for_leader_epoch,
+        produce,
+    )
+
+    return {
+        ApiKey.PRODUCE: Handler(produce.handle, produce.refuse, read=produce.read),
+        ApiKey.FETCH: Handler(fetch.handle, fetch.refuse, read=fetch.read),
+        ApiKey.LIST_OFFSETS: Handler(list_offsets.handle, list_offsets.refuse),
+        ApiKey.DELETE_RECORDS: Handler(delete_records.handle, delete_records.refuse),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(offset_for_leader_epoch.handle, offset_for_leader_epoch.refuse),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: Handler(alter_replica_log_dirs.handle, alter_replica_log_dirs.refuse),
+        ApiKey.DESCRIBE_LOG_DIRS: Handler(describe_log_dirs.handle, describe_log_dirs.refuse),
+        ApiKey.DESCRIBE_PRODUCERS: Handler(describe_producers.handle),
+    }
+
+
+def _cluster() -> Handlers:
+    from tidelog.server.handlers.cluster import (
+        api_versions,
+        describe_cluster,
+        describe_quorum,
+        metadata,
+        update_features,
+    )
+
+    return {
+        ApiKey.API_VERSIONS: Handler(api_versions.handle, read=api_versions.read),
+        ApiKey.METADATA: Handler(metadata.handle, metadata.refuse),
+        ApiKey.DESCRIBE_QUORUM: Handler(describe_quorum.handle),
+        ApiKey.UPDATE_FEATURES: Handler(update_features.handle),
+        ApiKey.DESCRIBE_CLUSTER: Handler(describe_cluster.handle),
+    }
+
+
+def _topics() -> Handlers:
+    from tidelog.server.handlers.topics import (
+        alter_partition_reassignments,
+        create_partitions,
+        create_topics,
+        delete_topics,
+        describe_topic_partitions,
+        elect_leaders,
+        list_partition_reassignments,
+    )
+
+    return {
+        ApiKey.CREATE_TOPICS: Handler(create_topics.handle, create_topics.refuse),
+        ApiKey.DELETE_TOPICS: Handler(delete_topics.handle, delete_topics.refuse),
+        ApiKey.CREATE_PARTITIONS: Handler(create_partitions.handle, create_partitions.refuse),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(describe_topic_partitions.handle, describe_topic_partitions.refuse),
+        ApiKey.ELECT_LEADERS: Handler(elect_leaders.handle, elect_leaders.refuse),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(
+            alter_partition_reassignments.handle, alter_partition_reassignments.refuse
+        ),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(list_partition_reassignments.handle),
+    }
+
+
+def _configs() -> Handlers:
+    from tidelog.server.handlers.configs import (
+        alter_client_quotas,
+        alter_configs,
+        describe_client_quotas,
+        describe_configs,
+        incremental_alter_configs,
+        list_config_resources,
+    )
+
+    return {
+        ApiKey.DESCRIBE_CONFIGS: Handler(describe_configs.handle, describe_configs.refuse),
+        ApiKey.ALTER_CONFIGS: Handler(alter_configs.handle, alter_configs.refuse),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(incremental_alter_configs.handle, incremental_alter_configs.refuse),
+        ApiKey.LIST_CONFIG_RESOURCES: Handler(list_config_resources.handle),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(describe_client_quotas.handle, describe_client_quotas.refuse),
+        ApiKey.ALTER_CLIENT_QUOTAS: Handler(alter_client_quotas.handle, alter_client_quotas.refuse),
+    }
+
+
+def _security() -> Handlers:
+    from tidelog.server.handlers.security import (
+        alter_user_scram_credentials,
+        describe_user_scram_credentials,
+        sasl_authenticate,
+        sasl_handshake,
+    )
+
+    return {
+        ApiKey.SASL_HANDSHAKE: Handler(sasl_handshake.handle),
+        ApiKey.SASL_AUTHENTICATE: Handler(sasl_authenticate.handle),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
+            describe_user_scram_credentials.handle, describe_user_scram_credentials.refuse
+        ),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler(
+            alter_user_scram_credentials.handle, alter_user_scram_credentials.refuse
+        ),
+    }
+
+
+def _acls() -> Handlers:
+    from tidelog.server.handlers.acls import create_acls, delete_acls, describe_acls
+
+    return {
+        ApiKey.DESCRIBE_ACLS: Handler(describe_acls.handle, read=describe_acls.read),
+        ApiKey.CREATE_ACLS: Handler(create_acls.handle, create_acls.refuse, read=create_acls.read),
+        ApiKey.DELETE_ACLS: Handler(delete_acls.handle, delete_acls.refuse, read=delete_acls.read),
+    }
+
+
+def _transactions() -> Handlers:
+    from tidelog.server.handlers.transactions import (
+        add_offsets_to_txn,
+        add_partitions_to_txn,
+        describe_transactions,
+        end_txn,
+        init_producer_id,
+        list_transactions,
+        write_txn_markers,
+    )
+
+    return {
+        ApiKey.INIT_PRODUCER_ID: Handler(init_producer_id.handle, init_producer_id.refuse),
+        ApiKey.ADD_PARTITIONS_TO_TXN: Handler(add_partitions_to_txn.handle, add_partitions_to_txn.refuse),
+        ApiKey.ADD_OFFSETS_TO_TXN: Handler(add_offsets_to_txn.handle, add_offsets_to_txn.refuse),
+        ApiKey.END_TXN: Handler(end_txn.handle, end_txn.refuse),
+        ApiKey.WRITE_TXN_MARKERS: Handler(write_txn_markers.handle, write_txn_markers.refuse),
+        ApiKey.DESCRIBE_TRANSACTIONS: Handler(describe_transactions.handle),
+        ApiKey.LIST_TRANSACTIONS: Handler(list_transactions.handle),
+    }
+
+
+def _groups() -> Handlers:
+    from tidelog.server.handlers.groups import (
+        consumer_group_describe,
+        consumer_group_heartbeat,
+        delete_groups,
+        describe_groups,
+        find_coordinator,
+        heartbeat,
+        join_group,
+        leave_group,
+        list_groups,
+        offset_commit,
+        offset_delete,
+        offset_fetch,
+        sync_group,
+        txn_offset_commit,
+    )
+
+    return {
+        ApiKey.OFFSET_COMMIT: Handler(offset_commit.handle, offset_commit.refuse),
+        ApiKey.OFFSET_FETCH: Handler(offset_fetch.handle, offset_fetch.refuse),
+        ApiKey.FIND_COORDINATOR: Handler(find_coordinator.handle, find_coordinator.refuse),
+        ApiKey.JOIN_GROUP: Handler(join_group.handle, join_group.refuse),
+        ApiKey.HEARTBEAT: Handler(heartbeat.handle),
+        ApiKey.LEAVE_GROUP: Handler(leave_group.handle),
+        ApiKey.SYNC_GROUP: Handler(sync_group.handle),
+        ApiKey.DESCRIBE_GROUPS: Handler(describe_groups.handle),
+        ApiKey.LIST_GROUPS: Handler(list_groups.handle),
+        ApiKey.DELETE_GROUPS: Handler(delete_groups.handle),
+        ApiKey.TXN_OFFSET_COMMIT: Handler(txn_offset_commit.handle, txn_offset_commit.refuse),
+        ApiKey.OFFSET_DELETE: Handler(offset_delete.handle),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(consumer_group_heartbeat.handle),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(consumer_group_describe.handle),
+    }
+
+
+HANDLERS: dict[ApiKey, Callable[[], Handlers]] = {
+    ApiKey.PRODUCE: _data,
+    ApiKey.FETCH: _data,
+    ApiKey.LIST_OFFSETS: _data,
+    ApiKey.API_VERSIONS: _cluster,
+    ApiKey.DELETE_RECORDS: _data,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _data,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _data,
+    ApiKey.DESCRIBE_LOG_DIRS: _data,
+    ApiKey.DESCRIBE_PRODUCERS: _data,
+    ApiKey.METADATA: _cluster,
+    ApiKey.CREATE_TOPICS: _topics,
+    ApiKey.DELETE_TOPICS: _topics,
+    ApiKey.CREATE_PARTITIONS: _topics,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics,
+    ApiKey.ELECT_LEADERS: _topics,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _topics,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _topics,
+    ApiKey.DESCRIBE_CONFIGS: _configs,
+    ApiKey.ALTER_CONFIGS: _configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
+    ApiKey.LIST_CONFIG_RESOURCES: _configs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _configs,
+    ApiKey.ALTER_CLIENT_QUOTAS: _configs,
+    ApiKey.SASL_HANDSHAKE: _security,
+    ApiKey.SASL_AUTHENTICATE: _security,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _security,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _security,
+    ApiKey.DESCRIBE_ACLS: _acls,
+    ApiKey.CREATE_ACLS: _acls,
+    ApiKey.DELETE_ACLS: _acls,
+    ApiKey.DESCRIBE_QUORUM: _cluster,
+    ApiKey.UPDATE_FEATURES: _cluster,
+    ApiKey.DESCRIBE_CLUSTER: _cluster,
+    ApiKey.INIT_PRODUCER_ID: _transactions,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _transactions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _transactions,
+    ApiKey.END_TXN: _transactions,
+    ApiKey.WRITE_TXN_MARKERS: _transactions,
+    ApiKey.DESCRIBE_TRANSACTIONS: _transactions,
+    ApiKey.LIST_TRANSACTIONS: _transactions,
+    ApiKey.OFFSET_COMMIT: _groups,
+    ApiKey.OFFSET_FETCH: _groups,
+    ApiKey.FIND_COORDINATOR: _groups,
+    ApiKey.JOIN_GROUP: _groups,
+    ApiKey.HEARTBEAT: _groups,
+    ApiKey.LEAVE_GROUP: _groups,
+    ApiKey.SYNC_GROUP: _groups,
+    ApiKey.DESCRIBE_GROUPS: _groups,
+    ApiKey.LIST_GROUPS: _groups,
+    ApiKey.DELETE_GROUPS: _groups,
+    ApiKey.TXN_OFFSET_COMMIT: _groups,
+    ApiKey.OFFSET_DELETE: _groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _groups,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _groups,
 }
-"""The handlers' modules, relative to this package."""
+"""The loader of each API's group. Its name is the group's."""
 
 _OLDEST_ADVERTISED = {ApiKey.PRODUCE: 0}
 """librdkafka disables compression if the broker does not advertise Produce 0 to 2 (KAFKA-18659)."""

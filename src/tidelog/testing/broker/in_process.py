@@ -35,6 +35,7 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.broker import Broker as Server
 from tidelog.server.broker_state import BrokerState
+from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.start_settings import EMBEDDED_SETTINGS
 from tidelog.testing.broker.faults import Fault, Faults
@@ -244,14 +245,24 @@ class Broker:
     def _made(self) -> Server:
         config = BrokerConfig.load(overrides=self._settings)
         if self._time is None:
-            server = Server(config, fs=self._files)
+            server = Server(config, self._dispatcher, fs=self._files)
         else:
             clock = self._time.clock
             self._timers = ClientTimers(clock, self._thread.loop)
-            server = Server(config, clock=clock, scheduler=HeldScheduler(clock), timers=self._timers, fs=self._files)
+            server = Server(
+                config,
+                self._dispatcher,
+                clock=clock,
+                scheduler=HeldScheduler(clock),
+                timers=self._timers,
+                fs=self._files,
+            )
             server.pool = WatchedPool(config.number("num.io.threads"))
-        self._faults = server.dispatcher.interceptor = Faults(server)
         return server
+
+    def _dispatcher(self, server: Server) -> Dispatcher:
+        self._faults = Faults(server)
+        return Dispatcher(server, self._faults)
 
     def _plan(self, fault: Fault) -> None:
         self.call(lambda: self._faults.plan(fault))
