@@ -31,5 +31,5 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 def run(directory: str, threads: str) -> tuple[int, int]:
     verified = verify_directory(LOCAL, Path(directory), threads=int(threads) or None)
-    assert verified.is_sound, list(verified.all_findings)
+    assert verified.has_no_errors, list(verified.all_findings)
     return sum(path.stat().st_size for path in Path(directory).glob("*/*.log")), 0

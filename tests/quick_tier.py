@@ -24,7 +24,7 @@ HEAVY = (
     "tests/server/topics/test_kills_after_creation.py",
     "tests/server/transactions/test_clients.py",
     "tests/server/transactions/test_kill.py",
-    "tests/spark/test_cutting.py",
+    "tests/spark/test_splitting.py",
     "tests/spark/write_kills/",
     "tests/storage/fs/test_objects.py",
     "tests/storage/index/test_golden_indexes.py",

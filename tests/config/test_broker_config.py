@@ -131,7 +131,7 @@ def test_warnings(key: str, warning: str) -> None:
 
 def test_what_is_odd_is_told_once(server_properties: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        BrokerConfig.load(server_properties, {"colour": "blue"}).tell()
+        BrokerConfig.load(server_properties, {"colour": "blue"}).log_warnings()
     effect = f"delegation.token.secret.key, {SECRET_KEY}"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "colour is not a key of Kafka 4.4 (override)"),
@@ -209,6 +209,6 @@ class TestChanges:
 
     def test_all_brokers_share_no_listener(self) -> None:
         start = BrokerConfig.load()
-        assert start.with_changes({"max.connections": "5"}, of_all=True)["max.connections"] == 5
+        assert start.with_changes({"max.connections": "5"}, cluster_wide=True)["max.connections"] == 5
         with pytest.raises(ConfigError, match=r"at default cluster level, broker id must be specified: \[listeners\]"):
-            start.with_changes({"listeners": "PLAINTEXT://:9"}, of_all=True)
+            start.with_changes({"listeners": "PLAINTEXT://:9"}, cluster_wide=True)

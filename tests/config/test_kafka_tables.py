@@ -311,5 +311,5 @@ def texts(values: Mapping[str, str | None]) -> dict[str, str]:
 @pytest.mark.parametrize("request_", DYNAMIC_NAMES, ids=lambda request: ",".join(request["properties"]))
 def test_dynamic_names(kafka_answers: dict[str, dict[str, Any]], request_: dict[str, Any]) -> None:
     theirs = kafka_answers[json.dumps(request_)].get("error")
-    ours = attempt(lambda: check_names(request_["properties"], of_all=request_["of_all"]))
+    ours = attempt(lambda: check_names(request_["properties"], cluster_wide=request_["of_all"]))
     assert ours == theirs

@@ -13,9 +13,9 @@ KEY = "log.retention.ms"
 
 def test_this_broker_goes_before_all_brokers() -> None:
     start = BrokerConfig.load(None, {KEY: "1"})
-    of_all = start.with_changes({KEY: "2"}, of_all=True)
+    of_all = start.with_changes({KEY: "2"}, cluster_wide=True)
     own = of_all.with_changes({KEY: "3"})
-    later = own.with_changes({KEY: "4"}, of_all=True)
+    later = own.with_changes({KEY: "4"}, cluster_wide=True)
     assert [config[KEY] for config in (start, of_all, own, later)] == [1, 2, 3, 3]
     assert of_all.origin(KEY).kind is OriginKind.DYNAMIC_DEFAULT
     assert later.origin(KEY).kind is OriginKind.DYNAMIC
@@ -27,7 +27,7 @@ def test_a_layer_is_taken_as_a_whole() -> None:
     after = start.with_dynamic({"log.roll.ms": "6"})
     assert (after[KEY], after["log.roll.ms"]) == (None, 6)
     assert after.with_dynamic({}) == BrokerConfig.load()
-    assert start.with_dynamic({KEY: "9"}, of_all=True)[KEY] == 3
+    assert start.with_dynamic({KEY: "9"}, cluster_wide=True)[KEY] == 3
 
 
 def test_rates_of_replication_are_numbers() -> None:
@@ -42,8 +42,8 @@ def test_what_was_changed_before_a_start_is_not_compared_with_the_file() -> None
     start = BrokerConfig.load(None, {"num.io.threads": "8"})
     with pytest.raises(ConfigError, match="should not be greater than double"):
         start.with_dynamic({"num.io.threads": "32"})
-    restored = start.with_layers({"log.roll.ms": "5"}, {"num.io.threads": "32"})
+    restored = start.with_dynamic_layers({"log.roll.ms": "5"}, {"num.io.threads": "32"})
     assert (restored["num.io.threads"], restored["log.roll.ms"]) == (32, 5)
-    assert restored.with_layers({}, {}) == start
+    assert restored.with_dynamic_layers({}, {}) == start
     with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: \[log\.dirs\]"):
-        start.with_layers({"log.dirs": "/x"}, {})
+        start.with_dynamic_layers({"log.dirs": "/x"}, {})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.inspect.durations import duration_text
-from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook, explain_retention
+from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook, explain_retention
 from tidelog.inspect.retention.sentences import limit_text
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.retention import RetentionSegment, RetentionState, decide_retention
@@ -44,19 +44,19 @@ def outlooks(*segments: tuple[int, int], config: LogConfig, high_watermark: int 
 
 def test_young_segments_go_when_they_are_old() -> None:
     first, second, active = outlooks((5, 200), (5, 60), (5, 0), config=LogConfig(retention_ms=100))
-    assert (first.goes, first.causes) == (Goes.NEXT_CHECK, ())
+    assert (first.trigger, first.causes) == (DeletionTrigger.NEXT_CHECK, ())
     assert first.deletion is not None
-    assert (second.goes, second.goes_at_ms) == (Goes.TIME, NOW - 60 + 101)
+    assert (second.trigger, second.goes_at_ms) == (DeletionTrigger.TIME, NOW - 60 + 101)
     assert second.causes == (Cause.YOUNG, Cause.UNLIMITED_SIZE)
-    assert (active.goes, active.goes_at_ms, active.is_active) == (Goes.TIME, NOW + 101, True)
+    assert (active.trigger, active.goes_at_ms, active.is_active) == (DeletionTrigger.TIME, NOW + 101, True)
 
 
 def test_one_from_the_future_keeps_those_behind_it() -> None:
     first, second, active = outlooks((5, -5000), (5, 200), (5, 0), config=LogConfig(retention_ms=100))
-    assert (first.goes, first.goes_at_ms, first.waits_for) == (Goes.TIME, NOW + 5101, None)
+    assert (first.trigger, first.goes_at_ms, first.waits_for) == (DeletionTrigger.TIME, NOW + 5101, None)
     assert Cause.FUTURE_TIMESTAMP in first.causes
     for waiting in (second, active):
-        assert (waiting.goes, waiting.goes_at_ms, waiting.waits_for) == (Goes.TIME, NOW + 5101, 0)
+        assert (waiting.trigger, waiting.goes_at_ms, waiting.waits_for) == (DeletionTrigger.TIME, NOW + 5101, 0)
     assert second.causes == (Cause.WAITS, Cause.UNLIMITED_SIZE)
     assert active.causes == (Cause.YOUNG, Cause.WAITS, Cause.UNLIMITED_SIZE)
 
@@ -67,16 +67,16 @@ def test_size_may_clear_the_way() -> None:
     first, second, third, active = outlooks((5, -5000), (5, 200), (5, 50), (5, 0), config=config)
     assert [first.after_bytes, second.after_bytes] == [2, 2]
     assert (third.after_bytes, active.after_bytes) == (12, 17)
-    assert {each.goes for each in (first, second, third, active)} == {Goes.TIME_OR_SIZE}
+    assert {each.trigger for each in (first, second, third, active)} == {DeletionTrigger.TIME_OR_SIZE}
 
 
 def test_by_size_only() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=12)
     first, second, active = outlooks((5, 0), (5, 0), (10, 0), config=config)
-    assert first.goes is Goes.NEXT_CHECK
-    assert (second.goes, second.after_bytes, second.goes_at_ms) == (Goes.SIZE, 2, None)
+    assert first.trigger is DeletionTrigger.NEXT_CHECK
+    assert (second.trigger, second.after_bytes, second.goes_at_ms) == (DeletionTrigger.SIZE, 2, None)
     assert second.causes == (Cause.UNLIMITED_TIME, Cause.WITHIN_SIZE)
-    assert (active.goes, active.after_bytes) == (Goes.SIZE, 12)
+    assert (active.trigger, active.after_bytes) == (DeletionTrigger.SIZE, 12)
 
 
 @pytest.mark.parametrize(
@@ -89,28 +89,28 @@ def test_by_size_only() -> None:
 )
 def test_never(config: LogConfig, causes: tuple[Cause, ...]) -> None:
     for outlook in outlooks((5, 500), (5, 400), config=config):
-        assert (outlook.goes, outlook.causes, outlook.waits_for) == (Goes.NEVER, causes, None)
+        assert (outlook.trigger, outlook.causes, outlook.waits_for) == (DeletionTrigger.NEVER, causes, None)
         assert (outlook.goes_at_ms, outlook.after_bytes) == (None, None)
 
 
 @pytest.mark.parametrize("config", [LogConfig(retention_ms=100), LogConfig(retention_ms=-1, retention_bytes=5)])
 def test_nothing_but_the_high_watermark(config: LogConfig) -> None:
     first, second, _ = outlooks((5, 200), (5, 200), (5, 0), config=config, high_watermark=19)
-    assert first.goes is Goes.NEXT_CHECK
-    assert second.goes is Goes.HIGH_WATERMARK
+    assert first.trigger is DeletionTrigger.NEXT_CHECK
+    assert second.trigger is DeletionTrigger.HIGH_WATERMARK
     assert second.causes[0] is Cause.HIGH_WATERMARK
 
 
 def test_the_high_watermark_beside_other_causes() -> None:
     (only,) = outlooks((5, 50), config=LogConfig(retention_ms=100), high_watermark=9)
-    assert (only.goes, only.goes_at_ms) == (Goes.TIME, NOW + 51)
+    assert (only.trigger, only.goes_at_ms) == (DeletionTrigger.TIME, NOW + 51)
     assert only.causes == (Cause.HIGH_WATERMARK, Cause.YOUNG, Cause.UNLIMITED_SIZE)
 
 
 def test_an_empty_active_segment_stays() -> None:
     old, active = outlooks((5, 200), (0, 0), config=LogConfig(retention_ms=100))
-    assert old.goes is Goes.NEXT_CHECK
-    assert (active.goes, active.causes) == (Goes.NEVER, (Cause.EMPTY_ACTIVE,))
+    assert old.trigger is DeletionTrigger.NEXT_CHECK
+    assert (active.trigger, active.causes) == (DeletionTrigger.NEVER, (Cause.EMPTY_ACTIVE,))
 
 
 def test_no_segments() -> None:
@@ -149,7 +149,7 @@ def with_appends(state: RetentionState, size: int) -> RetentionState:
 def test_the_next_check_deletes_what_it_says(state: RetentionState) -> None:
     found = explain_retention(state)
     assert [outlook.segment for outlook in found] == list(state.segments)
-    going = [outlook.deletion for outlook in found if outlook.goes is Goes.NEXT_CHECK]
+    going = [outlook.deletion for outlook in found if outlook.trigger is DeletionTrigger.NEXT_CHECK]
     assert going == list(decide_retention(state).deletions)
     assert all(outlook.causes for outlook in found if outlook.deletion is None)
 
@@ -178,7 +178,7 @@ def test_it_goes_after_so_many_bytes_and_not_one_less(state: RetentionState) -> 
 def test_never_means_never(state: RetentionState) -> None:
     late = replace(with_appends(state, 10**6), now_ms=10**12)
     for outlook in explain_retention(state):
-        if outlook.goes is Goes.NEVER and Cause.EMPTY_ACTIVE not in outlook.causes:
+        if outlook.trigger is DeletionTrigger.NEVER and Cause.EMPTY_ACTIVE not in outlook.causes:
             assert outlook.segment.base_offset in kept_offsets(late)
 
 

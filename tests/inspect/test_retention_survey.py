@@ -12,7 +12,7 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, KRAFT_SETS, SCENARIOS, SETS
 from log_maker import BASE_TIME, batch, mark_clean, plain, write_checkpoint, write_segment
 from tidelog.inspect.retention import (
-    Goes,
+    DeletionTrigger,
     PartitionRetention,
     survey_retention,
 )
@@ -99,7 +99,7 @@ def test_deleted_by_log_start(golden: GoldenFactory) -> None:
     part = survey(golden(SCENARIOS), sources)["trimmed-0"]
     assert part.state is not None
     assert part.state.log_start_offset == 777
-    assert {outlook.goes for outlook in part.outlooks} == {Goes.NEVER}
+    assert {outlook.trigger for outlook in part.outlooks} == {DeletionTrigger.NEVER}
     assert sentences(part)[0] == ("never", "retention.ms and retention.bytes are -1")
 
 

@@ -25,7 +25,7 @@ from golden_sets import SCENARIOS
 from log_maker import BASE_TIME, batch, data, marker, plain, write_segment
 from tidelog.inspect.coordinator_log import CoordinatorLog, read_coordinator_log
 from tidelog.inspect.transaction_survey import Survey, survey_transactions
-from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, Verdict, judge
+from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, TransactionVerdict, judge
 from tidelog.inspect.transactions import open_transactions
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import LOCAL, File, FileSystem, ReadOnlyFileSystem
@@ -52,64 +52,74 @@ def root(tmp_path: Path) -> Path:
 
 
 CASES = [
-    ([State(7, ONGOING, (0,), started=BASE_TIME)], BASE_TIME + 60_000, Verdict.OPEN, "its coordinator knows it"),
-    ([State(7, ONGOING, (0, 1), started=BASE_TIME)], BASE_TIME + 60_001, Verdict.OVERDUE, "past its timeout"),
-    ([State(7, PREPARE_COMMIT, (0,), started=BASE_TIME)], LATER, Verdict.OPEN, "about to commit"),
-    ([State(7, PREPARE_ABORT, (0,), started=BASE_TIME)], LATER, Verdict.OPEN, "about to abort"),
-    ([State(7, ONGOING, (1, 2), started=BASE_TIME)], BASE_TIME, Verdict.HANGING, "Ongoing with t-1, t-2"),
-    ([State(7, ONGOING, (0,)), State(7, COMPLETE_COMMIT)], BASE_TIME, Verdict.HANGING, "CompleteCommit"),
-    ([State(7, COMPLETE_ABORT, epoch=3)], LATER, Verdict.HANGING, "CompleteAbort, producer epoch 3"),
-    ([State(7, EMPTY)], LATER, Verdict.HANGING, "Empty"),
-    ([State(8, ONGOING, (0,), "other")], BASE_TIME, Verdict.OPEN, "log is not here"),
-    ([State(8, ONGOING, (0,), "other")], LATER, Verdict.SUSPECTED, "silent longer"),
-    ([State(7, ONGOING, (0,)), State(9, ONGOING, (0,))], LATER, Verdict.SUSPECTED, "log is not here"),
-    ([State(7, ONGOING, (0,)), State(7, None)], LATER, Verdict.SUSPECTED, "log is not here"),
-    ([], BASE_TIME + 2 + HANGING_AFTER_MS, Verdict.OPEN, "log is not here"),
-    ([], BASE_TIME + 3 + HANGING_AFTER_MS, Verdict.SUSPECTED, "silent longer"),
+    (
+        [State(7, ONGOING, (0,), started=BASE_TIME)],
+        BASE_TIME + 60_000,
+        TransactionVerdict.OPEN,
+        "its coordinator knows it",
+    ),
+    (
+        [State(7, ONGOING, (0, 1), started=BASE_TIME)],
+        BASE_TIME + 60_001,
+        TransactionVerdict.OVERDUE,
+        "past its timeout",
+    ),
+    ([State(7, PREPARE_COMMIT, (0,), started=BASE_TIME)], LATER, TransactionVerdict.OPEN, "about to commit"),
+    ([State(7, PREPARE_ABORT, (0,), started=BASE_TIME)], LATER, TransactionVerdict.OPEN, "about to abort"),
+    ([State(7, ONGOING, (1, 2), started=BASE_TIME)], BASE_TIME, TransactionVerdict.HANGING, "Ongoing with t-1, t-2"),
+    ([State(7, ONGOING, (0,)), State(7, COMPLETE_COMMIT)], BASE_TIME, TransactionVerdict.HANGING, "CompleteCommit"),
+    ([State(7, COMPLETE_ABORT, epoch=3)], LATER, TransactionVerdict.HANGING, "CompleteAbort, producer epoch 3"),
+    ([State(7, EMPTY)], LATER, TransactionVerdict.HANGING, "Empty"),
+    ([State(8, ONGOING, (0,), "other")], BASE_TIME, TransactionVerdict.OPEN, "log is not here"),
+    ([State(8, ONGOING, (0,), "other")], LATER, TransactionVerdict.SUSPECTED, "silent longer"),
+    ([State(7, ONGOING, (0,)), State(9, ONGOING, (0,))], LATER, TransactionVerdict.SUSPECTED, "log is not here"),
+    ([State(7, ONGOING, (0,)), State(7, None)], LATER, TransactionVerdict.SUSPECTED, "log is not here"),
+    ([], BASE_TIME + 2 + HANGING_AFTER_MS, TransactionVerdict.OPEN, "log is not here"),
+    ([], BASE_TIME + 3 + HANGING_AFTER_MS, TransactionVerdict.SUSPECTED, "silent longer"),
 ]
 
 
 @pytest.mark.parametrize(("states", "now_ms", "verdict", "reason"), CASES)
-def test_the_table(root: Path, states: list[State], now_ms: int, verdict: Verdict, reason: str) -> None:
+def test_the_table(root: Path, states: list[State], now_ms: int, verdict: TransactionVerdict, reason: str) -> None:
     if states:
         write_states(root, states)
     found = the_one(root, now_ms)
     assert found.verdict is verdict
     assert reason in found.reason
     assert (found.known is None) == ("log is not here" in found.reason)
-    assert verdict.hangs == (verdict in (Verdict.HANGING, Verdict.SUSPECTED))
+    assert verdict.hangs == (verdict in (TransactionVerdict.HANGING, TransactionVerdict.SUSPECTED))
 
 
 def test_a_producer_that_no_coordinator_knows(root: Path) -> None:
     ((transaction,),) = [part.open for part in open_transactions(LOCAL, root)]
-    assert judge(transaction, WHOLE, now_ms=BASE_TIME).verdict is Verdict.HANGING
+    assert judge(transaction, WHOLE, now_ms=BASE_TIME).verdict is TransactionVerdict.HANGING
     for parts in (
         CoordinatorLog(partitions=frozenset({0}), partition_count=2),
         CoordinatorLog(partitions=frozenset({0})),
         CoordinatorLog(partitions=frozenset({0}), partition_count=1, undecoded=1),
         CoordinatorLog(partitions=frozenset({0}), partition_count=1, errors=(CorruptRecordError("x"),)),
     ):
-        assert judge(transaction, parts, now_ms=BASE_TIME).verdict is Verdict.OPEN
+        assert judge(transaction, parts, now_ms=BASE_TIME).verdict is TransactionVerdict.OPEN
 
 
 def test_real_coordinators(golden_copy: GoldenFactory) -> None:
     directory = golden_copy(SCENARIOS)
     began = 1_795_216_675_768
     found = the_one(directory, began + 900_000)
-    assert found.verdict is Verdict.OPEN
+    assert found.verdict is TransactionVerdict.OPEN
     assert found.known is not None
     assert (found.known.name, found.known.state, found.known.timeout_ms) == ("golden-c", "Ongoing", 900_000)
-    assert the_one(directory, began + 900_001).verdict is Verdict.OVERDUE
+    assert the_one(directory, began + 900_001).verdict is TransactionVerdict.OVERDUE
     log = read_coordinator_log(LOCAL, directory)
     assert (log.is_whole, log.partition_count, len(log.ids)) == (True, 4, 3)
     # The coordinator now knows no producer. By the metadata, all partitions of its topic are here.
     (directory / "__transaction_state-3" / f"{0:020d}.log").write_bytes(b"")
     found = the_one(directory, began)
-    assert (found.verdict, found.reason) == (Verdict.HANGING, "no coordinator knows its producer")
+    assert (found.verdict, found.reason) == (TransactionVerdict.HANGING, "no coordinator knows its producer")
     for path in (directory / "__transaction_state-3").iterdir():
         path.unlink()
     (directory / "__transaction_state-3").rmdir()
-    assert the_one(directory, began).verdict is Verdict.OPEN
+    assert the_one(directory, began).verdict is TransactionVerdict.OPEN
 
 
 def test_coordinators_of_the_same_cluster_in_another_directory(
@@ -119,9 +129,13 @@ def test_coordinators_of_the_same_cluster_in_another_directory(
     write_states(other, [State(7, COMPLETE_COMMIT)], partition=5)
     for directory, cluster in ((root, "c1"), (other, "c2")):
         (directory / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
-    assert [each.judgement.verdict for each in survey(root, paths=[root, other]).transactions] == [Verdict.SUSPECTED]
+    assert [each.judgement.verdict for each in survey(root, paths=[root, other]).transactions] == [
+        TransactionVerdict.SUSPECTED
+    ]
     (other / "meta.properties").write_text("version=1\ncluster.id=c1\nnode.id=1\n")
-    assert [each.judgement.verdict for each in survey(root, paths=[root, other]).transactions] == [Verdict.HANGING]
+    assert [each.judgement.verdict for each in survey(root, paths=[root, other]).transactions] == [
+        TransactionVerdict.HANGING
+    ]
 
 
 def test_of_two_replicas_the_one_further_on_counts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -132,7 +146,7 @@ def test_of_two_replicas_the_one_further_on_counts(root: Path, tmp_path_factory:
         (directory / "meta.properties").write_text("version=1\ncluster.id=c1\nnode.id=1\n")
     for paths in ([root, other], [other, root]):
         (judged,) = survey(root, paths=paths).transactions
-        assert judged.judgement.verdict is Verdict.HANGING
+        assert judged.judgement.verdict is TransactionVerdict.HANGING
 
 
 def test_records_of_coordinators_that_do_not_decode(tmp_path: Path) -> None:
@@ -220,7 +234,7 @@ def test_beside_an_owner_a_transaction_may_end_meanwhile(root: Path) -> None:
 def test_beside_an_owner_one_that_hangs_is_confirmed(root: Path) -> None:
     write_states(root, [State(7, COMPLETE_COMMIT)])
     (judged,) = survey_beside_an_owner(root).transactions
-    assert judged.judgement.verdict is Verdict.HANGING
+    assert judged.judgement.verdict is TransactionVerdict.HANGING
 
 
 def test_without_transactions_no_coordinator_is_asked(tmp_path: Path) -> None:

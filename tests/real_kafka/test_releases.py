@@ -118,7 +118,7 @@ def test_recovery_gives_the_bytes_of_a_restart(made: Made) -> None:
         broker.start()
         broker.stop()
     for path, restarted in zip(ours, reference, strict=True):
-        recover(path, now_ms=made.left.written_ms, beside=ours)
+        recover(path, now_ms=made.left.written_ms, sibling_directories=ours)
         assert differences(path, restarted) == []
 
 

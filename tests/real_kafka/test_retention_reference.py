@@ -11,7 +11,7 @@ import pytest
 from golden_sets import SCENARIOS
 from real_kafka.conftest import BrokerFactory
 from real_kafka.directories import METADATA
-from tidelog.inspect.retention import Goes, PartitionRetention, survey_retention
+from tidelog.inspect.retention import DeletionTrigger, PartitionRetention, survey_retention
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
@@ -69,7 +69,9 @@ def kept_segments(directory: Path, properties: Mapping[str, str], now_ms: int) -
 def kept(part: PartitionRetention) -> list[int]:
     """Return the base offsets that a check keeps. A log that would lose every segment rolls first."""
     assert part.error is None
-    offsets = [outlook.segment.base_offset for outlook in part.outlooks if outlook.goes is not Goes.NEXT_CHECK]
+    offsets = [
+        outlook.segment.base_offset for outlook in part.outlooks if outlook.trigger is not DeletionTrigger.NEXT_CHECK
+    ]
     return offsets or [part.log_end]
 
 

@@ -17,7 +17,7 @@ from real_kafka.broker import PATIENCE_S, Broker
 from real_kafka.conftest import BrokerFactory
 from real_kafka.java import run_java
 from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transactions
-from tidelog.inspect.transaction_verdict import Verdict
+from tidelog.inspect.transaction_verdict import TransactionVerdict
 from tidelog.inspect.transactions import OpenTransaction, open_transactions
 from tidelog.kernel import scan_batches
 from tidelog.runtime import SYSTEM_CLOCK
@@ -108,7 +108,7 @@ def test_what_kafkas_tools_say(new_broker: BrokerFactory) -> None:
             if one.partition.partition == partition
         } == theirs
     assert [(one.partition.partition, one.records) for one in found] == [(0, 4), (0, 2), (1, 5)]
-    assert {one.judgement.verdict for one in judged(broker)} == {Verdict.OPEN}
+    assert {one.judgement.verdict for one in judged(broker)} == {TransactionVerdict.OPEN}
     assert transactions_tool(broker, "find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0") == []
 
     logs = {number: tidelog.open_log(broker.directory / f"{TOPIC}-{number}", read_only=True) for number in range(3)}
@@ -136,12 +136,12 @@ def test_one_that_hangs_for_certain(new_broker: BrokerFactory) -> None:
 
     (one,) = judged(broker)
     assert (one.judgement.verdict, one.judgement.known.name if one.judgement.known else None) == (
-        Verdict.HANGING,
+        TransactionVerdict.HANGING,
         "lost",
     )
     broker.start()
     (beside,) = judged(broker)
-    assert beside.judgement.verdict is Verdict.HANGING
+    assert beside.judgement.verdict is TransactionVerdict.HANGING
     hanging = transactions_tool(broker, "find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0")
     assert [row[:6] for row in hanging] == [
         [

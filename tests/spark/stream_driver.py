@@ -60,11 +60,11 @@ class Run:
         **given: object,
     ) -> None:
         options = StreamOptions.parse(options_of(log_dir, **given))
-        self.remarks: list[str] = []
+        self.warnings: list[str] = []
         self.checkpoint = checkpoint
         self.reader = LogStreamReader(options)
         clock = [0] if now_ms is None else now_ms
-        self.reader.progress = StreamProgress(options, clock=lambda: clock[0], remark=self.remarks.append)
+        self.reader.progress = StreamProgress(options, clock=lambda: clock[0], warn=self.warnings.append)
         self._told = told
         self._initial: str | None = None
         if available_now:

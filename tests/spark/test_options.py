@@ -18,7 +18,7 @@ from tidelog.spark.read.options import (
     Subscription,
     SubscriptionKind,
     Until,
-    remarks,
+    option_warnings,
 )
 from tidelog.spark.schema import Mode
 
@@ -212,11 +212,11 @@ def test_options_without_effect() -> None:
         "kafka.security.protocol": "SSL",
     }
     assert ReadOptions.parse(BASE | moved) == ReadOptions.parse(BASE)
-    assert remarks(BASE | moved) == []
+    assert option_warnings(BASE | moved) == []
     stream = {"maxOffsetsPerTrigger": "10", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "1m"}
     assert ReadOptions.parse(BASE | stream) == ReadOptions.parse(BASE)
-    assert [sentence.split("'")[1] for sentence in remarks(BASE | stream)] == list(stream)
-    assert "serialization.format" in remarks(BASE | {"serialization.format": "1"})[0]
+    assert [sentence.split("'")[1] for sentence in option_warnings(BASE | stream)] == list(stream)
+    assert "serialization.format" in option_warnings(BASE | {"serialization.format": "1"})[0]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from log_maker import BASE_TIME, data, mark_clean, marker, plain, write_checkpoint, write_segment
 from spark.stream_driver import Checkpoint, DriverDiedError, Run
 from tidelog.model import ConfigError, OffsetOutOfRangeError, TopicPartition, UnknownTopicOrPartitionError
-from tidelog.spark.stream.stream_reader import SaidOnce
+from tidelog.spark.stream.stream_reader import LogOnce
 from tidelog.storage.fs.local import LocalFileSystem
 
 pytestmark = pytest.mark.parametrize("told", [True, False], ids=["told", "untold"])
@@ -68,7 +68,7 @@ def test_the_latest_stays_the_same_through_a_death_in_the_first_batch(root: Path
     run.all_available()
     assert offsets(checkpoint) == list(range(100, 110))
     assert offsets(checkpoint, "t", 1) == list(range(10))
-    assert not run.remarks
+    assert not run.warnings
 
 
 @pytest.mark.parametrize("die_at", ["planned", "read"])
@@ -212,7 +212,7 @@ def test_a_new_partition_that_does_not_begin_at_0(root: Path, told: bool, fail: 
         return
     run.all_available()
     assert offsets(checkpoint, "t", 1) == list(range(50, 60))
-    assert "t-1 is new" in run.remarks[-1]
+    assert "t-1 is new" in run.warnings[-1]
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -229,7 +229,7 @@ def test_a_partition_that_is_gone(root: Path, told: bool, fail: bool) -> None:
         return
     run.all_available()
     assert offsets(checkpoint) == list(range(110))
-    assert any("t-1 is gone" in remark for remark in run.remarks)
+    assert any("t-1 is gone" in warning for warning in run.warnings)
 
 
 def test_a_topic_that_is_gone(root: Path, told: bool) -> None:
@@ -286,7 +286,7 @@ def test_segments_rolled_deleted_and_compacted_meanwhile(root: Path, told: bool)
     grow(root, "t-0", 200)
     run.all_available()
     assert offsets(checkpoint) == [*range(150), *range(160, 170), 190, *range(200, 210)]
-    assert not run.remarks
+    assert not run.warnings
 
 
 def test_committed_records_only(root: Path, told: bool) -> None:
@@ -318,7 +318,7 @@ def test_a_live_directory_is_read_to_its_high_watermark(
         write_checkpoint(root, "replication-offset-checkpoint", {"t-0": 60})
         run.all_available()
         assert offsets(checkpoint) == list(range(60))
-        assert sum("4711" in remark for remark in run.remarks) >= 1
+        assert sum("4711" in warning for warning in run.warnings) >= 1
     run.all_available()  # the lock is gone
     assert offsets(checkpoint) == list(range(100))
     monkeypatch.setattr(LocalFileSystem, "lock_holder", lambda self, path: 4712)
@@ -341,11 +341,11 @@ def test_bytes_behind_the_end_are_not_told(root: Path, told: bool) -> None:
 
 
 def test_a_stream_that_waits_says_each_thing_once(told: bool, caplog: pytest.LogCaptureFixture) -> None:
-    remark = SaidOnce()
+    warning = LogOnce()
     with caplog.at_level(logging.WARNING):
         for number in range(1500):
-            remark("again")
-            remark(f"{number}")
+            warning("again")
+            warning(f"{number}")
     assert len(caplog.records) <= 1503
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark.in_process import options_of
 from tidelog.model import ConfigError, OffsetOutOfRangeError, TopicPartition
 from tidelog.spark.read.option_text import parse_time_ms
-from tidelog.spark.read.options import EARLIEST, LATEST, ReadOptions, Use, remarks
+from tidelog.spark.read.options import EARLIEST, LATEST, ReadOptions, Use, option_warnings
 from tidelog.spark.stream.data_loss import batch_ranges, new_partitions
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
@@ -104,9 +104,9 @@ def test_what_counts_as_lost() -> None:
         "c-0 was new and is gone",
     )
     with pytest.raises(OffsetOutOfRangeError, match=r"a-0 is gone; .*c-0 was new and is gone\. .*failOnDataLoss"):
-        batch.report(fail=True, remark=pytest.fail)
+        batch.report(fail=True, warn=pytest.fail)
     said: list[str] = []
-    batch.report(fail=False, remark=said.append)
+    batch.report(fail=False, warn=said.append)
     assert len(said) == 4
 
 
@@ -177,7 +177,7 @@ def test_the_table_does_not_depend_on_how_it_is_read() -> None:
         assert ReadOptions.parse(options_of("d", **bound), Use.TABLE).log_dirs
 
 
-def test_limits_are_remarked_on_in_a_batch_only() -> None:
+def test_limits_give_a_warning_in_a_batch_only() -> None:
     options = {"maxOffsetsPerTrigger": "5", "colour": "red"}
-    assert len(remarks(options)) == 2
-    assert len(remarks(options, Use.STREAM)) == 1
+    assert len(option_warnings(options)) == 2
+    assert len(option_warnings(options, Use.STREAM)) == 1

@@ -46,7 +46,7 @@ class Directory:
         self._lock = threading.Lock()
         self._states: dict[Path, DirectoryState] = {}
         self._open_logs: dict[TopicPartition, Log] = {}
-        self._homes = find_partitions(fs, self._paths)
+        self._log_dirs = find_partitions(fs, self._paths)
         self._producers: ProducerSessions | None = None
         if writers is not None:
             self._producers = ProducerSessions(list(writers.values()), self._engine_at, clock=clock)
@@ -66,12 +66,12 @@ class Directory:
     def topics(self) -> list[str]:
         """Return the topics, sorted, with the internal ones."""
         self._check_open()
-        return sorted({partition.topic for partition in self._homes})
+        return sorted({partition.topic for partition in self._log_dirs})
 
     def partitions(self, topic: str | None = None) -> list[TopicPartition]:
         """Return the sorted partitions of a topic or of all. Raise UnknownTopicOrPartitionError if there are none."""
         self._check_open()
-        found = sorted(partition for partition in self._homes if topic is None or partition.topic == topic)
+        found = sorted(partition for partition in self._log_dirs if topic is None or partition.topic == topic)
         if topic is not None and not found:
             raise UnknownTopicOrPartitionError(f"no partition of topic '{topic}' in {self._where()}")
         return found
@@ -79,7 +79,7 @@ class Directory:
     def refresh(self) -> None:
         """List the partitions again. Logs that were returned before stay open."""
         self._check_open()
-        self._homes = find_partitions(self._fs, self._paths)
+        self._log_dirs = find_partitions(self._fs, self._paths)
         self._states = {}
 
     def state(self, path: Path) -> DirectoryState:
@@ -100,8 +100,8 @@ class Directory:
         self._check_open()
         wanted = TopicPartition(topic, partition)
         if self._writers is None:
-            home = self._home(wanted)
-            return Log(self._view(home, wanted), clock=self._clock)
+            log_dir = self._log_dir_of(wanted)
+            return Log(self._view(log_dir, wanted), clock=self._clock)
         return self._opened(wanted, self._writers)
 
     def producer(self, producer_id: int | None = None, *, epoch: int | None = None) -> DirectoryProducer:
@@ -172,25 +172,25 @@ class Directory:
         with self._lock:
             log = self._open_logs.get(wanted)
             if log is None or log.closed:
-                home = self._homes.get(wanted) or self._least_loaded()
-                writer = writers[home].open_log(home / wanted.directory_name)
-                self._homes[wanted] = home
-                log = Log(self._view(home, wanted), writer, self._producers, clock=self._clock)
+                log_dir = self._log_dirs.get(wanted) or self._least_loaded()
+                writer = writers[log_dir].open_log(log_dir / wanted.directory_name)
+                self._log_dirs[wanted] = log_dir
+                log = Log(self._view(log_dir, wanted), writer, self._producers, clock=self._clock)
                 self._open_logs[wanted] = log
             return log
 
-    def _home(self, wanted: TopicPartition) -> Path:
-        home = self._homes.get(wanted)
-        if home is None:
+    def _log_dir_of(self, wanted: TopicPartition) -> Path:
+        log_dir = self._log_dirs.get(wanted)
+        if log_dir is None:
             raise UnknownTopicOrPartitionError(f"no partition '{wanted}' in {self._where()}")
-        return home
+        return log_dir
 
-    def _view(self, home: Path, wanted: TopicPartition) -> LogView:
-        return LogView(self._fs, home / wanted.directory_name, directory_state=self.state(home))
+    def _view(self, log_dir: Path, wanted: TopicPartition) -> LogView:
+        return LogView(self._fs, log_dir / wanted.directory_name, directory_state=self.state(log_dir))
 
     def _least_loaded(self) -> Path:
-        homes = list(self._homes.values())
-        return min(self._paths, key=homes.count)
+        log_dirs = list(self._log_dirs.values())
+        return min(self._paths, key=log_dirs.count)
 
     def _where(self) -> str:
         return ", ".join(map(str, self._paths))
@@ -198,7 +198,7 @@ class Directory:
 
 def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartition, Path]:
     """Return each partition's log directory. Raise DirectoryError for duplicates, FileMissingError or StorageError."""
-    homes: dict[TopicPartition, Path] = {}
+    log_dirs: dict[TopicPartition, Path] = {}
     seen: set[Path] = set()
     for path in paths:
         real = path.resolve()
@@ -206,10 +206,10 @@ def find_partitions(fs: FileSystem, paths: Iterable[Path]) -> dict[TopicPartitio
             raise DirectoryError("the same log directory is given twice", path=path)
         seen.add(real)
         for partition in live_partitions(fs, path):
-            if partition in homes:
+            if partition in log_dirs:
                 name = partition.directory_name
                 raise DirectoryError(
-                    f"Duplicate log directories found: {homes[partition] / name} and {path / name}", path=path / name
+                    f"Duplicate log directories found: {log_dirs[partition] / name} and {path / name}", path=path / name
                 )
-            homes[partition] = path
-    return homes
+            log_dirs[partition] = path
+    return log_dirs

@@ -78,7 +78,7 @@ def open_directory(
     find_partitions(BY_PATH, (path for path in paths if BY_PATH.exists(path)))  # checks before any lock is taken
     if housekeeping:
         broker = BrokerConfig() if server_properties is None else BrokerConfig.load(Path(server_properties))
-        broker.tell()
+        broker.log_warnings()
         kept = KeptDirectories(BY_PATH, paths, clock=clock, broker=broker, on_progress=on_progress)
         return Directory(BY_PATH, paths, kept.directories(), clock=clock)
     writers: dict[Path, DirectoryWriter] = {}

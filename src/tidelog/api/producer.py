@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.storage.manager.producers.producer_session import ProducerSession
 
 
-class HeldProducerId:
+class ProducerHandle:
     """A producer id and epoch, held until closed. It is a context manager."""
 
     def __init__(self, session: ProducerSession) -> None:
@@ -53,7 +53,7 @@ class HeldProducerId:
         self.close()
 
 
-class Producer(HeldProducerId):
+class Producer(ProducerHandle):
     """An idempotent producer of one log, from ``Log.producer``.
 
     Every record has a sequence, counted from 0 in each epoch. If an append raises a StorageError, or the process dies
@@ -119,7 +119,7 @@ class Producer(HeldProducerId):
         return Transaction(self._log, session=self._session)
 
 
-class DirectoryProducer(HeldProducerId):
+class DirectoryProducer(ProducerHandle):
     """An idempotent producer of several logs of one directory, from ``Directory.producer``.
 
     ``Producer`` has the contract. Each log counts the producer's sequences by itself.

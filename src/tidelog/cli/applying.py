@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from tidelog.cli.output import visible
+from tidelog.cli.output import escaped
 from tidelog.cli.progress import progress
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target
@@ -29,7 +29,7 @@ def apply_to_each(targets: Sequence[Target], apply: Callable[[Target], T], exit_
         except CancelledError:
             raise
         except TidelogError as error:
-            click.echo(f"Error: {visible(str(error))}", err=True)
+            click.echo(f"Error: {escaped(str(error))}", err=True)
             exit_code.at_least(UNREADABLE)
     return results
 
@@ -73,4 +73,4 @@ def warn_of_space(path: Path, needed: int) -> None:
     free = shutil.disk_usage(path).free
     if free < needed:
         needs = f"up to {needed:,} bytes are needed, {free:,} are free"
-        click.echo(f"Warning: {visible(str(path))}: {needs}.", err=True)
+        click.echo(f"Warning: {escaped(str(path))}: {needs}.", err=True)

@@ -11,7 +11,7 @@ import click
 
 from tidelog.cli.applying import apply_to_each, warn_of_space, with_progress
 from tidelog.cli.compact_report import done_report, plan_report
-from tidelog.cli.due_options import due_options
+from tidelog.cli.compaction_options import due_options
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import ExitCode, Report

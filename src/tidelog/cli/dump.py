@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidelog.cli.options import chosen_format, expand, output_options
-from tidelog.cli.output import visible
+from tidelog.cli.output import escaped
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row
 from tidelog.inspect.dump import (
     JsonOptions,
@@ -135,7 +135,7 @@ def _existing(paths: Sequence[Path], exit_code: ExitCode) -> list[Path]:
     there = []
     for path in paths:
         if not BY_PATH.exists(path):
-            click.echo(f"Error: no such file: {visible(str(path))}", err=True)
+            click.echo(f"Error: no such file: {escaped(str(path))}", err=True)
             exit_code.at_least(UNREADABLE)
             continue
         if BY_PATH.stat(path).is_dir:
@@ -163,7 +163,7 @@ def _kafka_options(
 def _kafka_report(paths: Sequence[Path], options: KafkaFormatOptions, exit_code: ExitCode) -> Report:
     def complain(line: str) -> None:
         exit_code.at_least(FINDINGS)
-        click.echo(visible(line), err=True)
+        click.echo(escaped(line), err=True)
 
     return Report(text=dump_kafka_format(paths, options, complain=complain), exit_code=exit_code)
 

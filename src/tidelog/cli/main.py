@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from tidelog.cli.lazy_group import LazyGroup
-from tidelog.cli.output import Format, print_report, visible
+from tidelog.cli.output import Format, escaped, print_report
 from tidelog.cli.report import CLEAN, INTERRUPTED, UNREADABLE, USAGE, Report
 from tidelog.model.errors import ConfigError, OffsetOutOfRangeError, TidelogError
 from tidelog.version import __version__
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _fail(error: Exception, code: int) -> int:
     try:
         sys.stdout.flush()  # rows printed before the error must come first
-        click.echo(f"Error: {visible(str(error))}", err=True)
+        click.echo(f"Error: {escaped(str(error))}", err=True)
     except BrokenPipeError:
         _silence_stdout()
     return code

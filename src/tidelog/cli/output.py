@@ -41,7 +41,7 @@ def print_report(report: Report, form: Format, out: TextIO | None = None, errors
             case Format.JSON:
                 _print_json(report.rows, out)
             case Format.JSONL:
-                for row in _shown(report, out):
+                for row in _flushed_rows(report, out):
                     out.write(_json(row) + "\n")
             case Format.CSV:
                 _print_csv(report, out)
@@ -53,18 +53,18 @@ def print_report(report: Report, form: Format, out: TextIO | None = None, errors
     notes_to = out if form is Format.TABLE and report.text is None else errors
     for note in report.notes:
         if notes_to is out or errors.isatty():
-            notes_to.write(visible(note) + "\n")
+            notes_to.write(escaped(note) + "\n")
     notes_to.flush()
 
 
-def visible(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape control characters, so that a foreign key or topic name cannot control the reader's terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
-def _shown(report: Report, out: TextIO) -> Iterable[Row]:
+def _flushed_rows(report: Report, out: TextIO) -> Iterable[Row]:
     for row in report.rows:
         yield row
         if report.live:
@@ -89,7 +89,7 @@ def _print_json(rows: Iterable[Row], out: TextIO) -> None:
 
 def _print_csv(report: Report, out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    rows = iter(_shown(report, out))
+    rows = iter(_flushed_rows(report, out))
     first = next(rows, None)
     if first is None:
         if report.columns:
@@ -110,7 +110,7 @@ def _cell(value: object, *, escape: bool) -> object:
     if not isinstance(value, str | bytes):
         return value
     text = str(_plain(value))
-    return visible(text) if escape else text
+    return escaped(text) if escape else text
 
 
 def _plain(value: object) -> object:
@@ -156,7 +156,7 @@ def _rich_table(rows: Sequence[Row], shown: Table, columns: Sequence[str], out: 
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    title = Text(visible(shown.title)) if shown.title else None  # ``Text`` keeps brackets
+    title = Text(escaped(shown.title)) if shown.title else None  # ``Text`` keeps brackets
     table = RichTable(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         numeric = name not in shown.show and all(_is_number(row.get(name)) for row in rows)
@@ -183,7 +183,7 @@ def _is_number(value: object) -> bool:
 
 
 def _text(value: object, show: Callable[[object], str] | None) -> str:
-    return visible(show(value) if show is not None and value is not None else _human(value))
+    return escaped(show(value) if show is not None and value is not None else _human(value))
 
 
 def _human(value: object) -> str:

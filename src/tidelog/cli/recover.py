@@ -73,7 +73,7 @@ def recover(
     options = RecoverOptions(
         now_ms=SYSTEM_CLOCK.now_ms(),
         topic_settings=topic_settings(settings),
-        beside=tuple(target.path for target in targets),
+        sibling_directories=tuple(target.path for target in targets),
         threads=threads,
     )
     if not is_applied:

@@ -16,7 +16,7 @@ from tidelog.inspect.bounds import BoundKind, parse_time
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention import (
     Cause,
-    Goes,
+    DeletionTrigger,
     PartitionRetention,
     SegmentOutlook,
     survey_retention,
@@ -144,7 +144,7 @@ def _segment_row(part: PartitionRetention, outlook: SegmentOutlook) -> dict[str,
         outlook.is_active,
         segment.time_ms,
         part.times_from[segment.base_offset].value,
-        outlook.goes.value,
+        outlook.trigger.value,
         None if outlook.deletion is None else outlook.deletion.rule.value,
         outlook.goes_at_ms,
         outlook.after_bytes,
@@ -191,7 +191,7 @@ def _notes(
             if part.error is not None:
                 yield f"Error: {part.error}"
         outlooks = [outlook for part in parts for outlook in part.outlooks]
-        going = [outlook for outlook in outlooks if outlook.goes is Goes.NEXT_CHECK]
+        going = [outlook for outlook in outlooks if outlook.trigger is DeletionTrigger.NEXT_CHECK]
         freed = sum(outlook.segment.size_bytes for outlook in going)
         total = sum(outlook.segment.size_bytes for outlook in outlooks)
         yield (

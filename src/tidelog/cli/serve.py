@@ -56,7 +56,7 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
     if not logging.root.handlers:
         set_up_logging()
     config = load_start_config(properties, key_values("--override", overrides))
-    config.tell()
+    config.log_warnings()
     reason = serve_broker(config, on_ready=lambda broker: _say_where(broker, None if properties else config))
     if reason is not None:
         click.echo(f"Error: the broker has stopped: {reason}", err=True)

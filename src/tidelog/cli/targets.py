@@ -19,7 +19,7 @@ from typing import TypeVar
 import click
 
 from tidelog.cli.options import expand
-from tidelog.cli.output import visible
+from tidelog.cli.output import escaped
 from tidelog.cli.progress import Advance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
@@ -81,7 +81,7 @@ def select_among(
             try:
                 _add(targets, _target(path))
             except TidelogError as error:
-                click.echo(f"Error: {visible(str(error))}", err=True)
+                click.echo(f"Error: {escaped(str(error))}", err=True)
                 exit_code.at_least(UNREADABLE)
     if not targets:
         raise click.exceptions.Exit(UNREADABLE)
@@ -106,7 +106,7 @@ def each_target(
                 try:
                     results.append((target, future.result()))
                 except TidelogError as error:
-                    click.echo(f"Error: {visible(str(error))}", err=True)
+                    click.echo(f"Error: {escaped(str(error))}", err=True)
                     exit_code.at_least(UNREADABLE)
         except KeyboardInterrupt:
             # Otherwise the pool's exit would wait until everything has been read.

@@ -58,7 +58,7 @@ def verify(arguments: Sequence[str], topics: Sequence[str], threads: int | None)
             exit_code,
             advance,
         )
-    if not all(directory.is_sound for _, directory in found):
+    if not all(directory.has_no_errors for _, directory in found):
         exit_code.at_least(FINDINGS)
     rows = [row for target, directory in found for row in _rows(target, directory)]
     findings = [row for row in rows if row["kind"] == "finding"]

@@ -23,7 +23,7 @@ from tidelog.config.checks import ALL_LOG_DIRS, check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
 from tidelog.config.origin import Origin, OriginKind, Setting
 from tidelog.config.server_properties import read_server_properties
-from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, deciding, in_topic_units
+from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, first_set, in_topic_units
 from tidelog.config.value_text import Value
 from tidelog.model import ConfigError
 
@@ -85,40 +85,42 @@ class BrokerConfig:
             settings[key] = Setting(text=text, origin=Origin(kind=OriginKind.OVERRIDE, key=key))
         return cls(static=settings)
 
-    def with_changes(self, changes: Mapping[str, str | None], *, of_all: bool = False) -> Self:
+    def with_changes(self, changes: Mapping[str, str | None], *, cluster_wide: bool = False) -> Self:
         """Return the configuration after run-time changes; None removes a change. Raise ConfigError if Kafka refuses
         one.
 
-        ``of_all`` makes the changes for every broker of the cluster instead of this one.
+        ``cluster_wide`` makes the changes for every broker of the cluster instead of this one.
         """
-        check_names(changes, of_all=of_all)
-        layer = self.dynamic_defaults if of_all else self.dynamic
+        check_names(changes, cluster_wide=cluster_wide)
+        layer = self.dynamic_defaults if cluster_wide else self.dynamic
         texts = {**{name: setting.text for name, setting in layer.items()}, **changes}
-        return self._with_layer({name: text for name, text in texts.items() if text is not None}, of_all=of_all)
+        return self._with_layer(
+            {name: text for name, text in texts.items() if text is not None}, cluster_wide=cluster_wide
+        )
 
-    def with_dynamic(self, texts: Mapping[str, str], *, of_all: bool = False) -> Self:
+    def with_dynamic(self, texts: Mapping[str, str], *, cluster_wide: bool = False) -> Self:
         """Return the configuration with ``texts`` in place of all earlier run-time changes of the layer.
 
-        Raise ConfigError if Kafka refuses one of them. ``of_all`` has the meaning of ``with_changes``.
+        Raise ConfigError if Kafka refuses one of them. ``cluster_wide`` has the meaning of ``with_changes``.
         """
-        check_names(texts, of_all=of_all)
-        return self._with_layer(texts, of_all=of_all)
+        check_names(texts, cluster_wide=cluster_wide)
+        return self._with_layer(texts, cluster_wide=cluster_wide)
 
-    def with_layers(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> Self:
+    def with_dynamic_layers(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> Self:
         """Return the configuration with new layers of run-time changes, for a broker's start.
 
         Raise ConfigError for invalid settings. Limits on changes, such as for thread pools, do not apply.
         """
-        check_names(of_all, of_all=True)
-        check_names(own, of_all=False)
+        check_names(cluster_wide, cluster_wide=True)
+        check_names(own, cluster_wide=False)
         return replace(
             self,
-            dynamic_defaults=_layer(of_all, OriginKind.DYNAMIC_DEFAULT),
+            dynamic_defaults=_layer(cluster_wide, OriginKind.DYNAMIC_DEFAULT),
             dynamic=_layer(own, OriginKind.DYNAMIC),
         )
 
-    def _with_layer(self, texts: Mapping[str, str], *, of_all: bool) -> Self:
-        if of_all:
+    def _with_layer(self, texts: Mapping[str, str], *, cluster_wide: bool) -> Self:
+        if cluster_wide:
             after = replace(self, dynamic_defaults=_layer(texts, OriginKind.DYNAMIC_DEFAULT))
         else:
             after = replace(self, dynamic=_layer(texts, OriginKind.DYNAMIC))
@@ -151,7 +153,7 @@ class BrokerConfig:
         assert isinstance(value, tuple | None), key
         return value or ()
 
-    def own(self, name: str, key: str) -> Value | None:
+    def listener_value(self, name: str, key: str) -> Value | None:
         """Return the value of ``key`` that ``name`` sets for one listener or mechanism; None if it is not set."""
         BROKER_KEYS[key].require_effect()
         setting = self.settings.get(name)
@@ -172,7 +174,7 @@ class BrokerConfig:
         synonyms = TOPIC_SYNONYMS.get(topic_key)
         if synonyms is None:
             return None
-        synonym = deciding(synonyms, self.settings) or _with_default(synonyms)
+        synonym = first_set(synonyms, self.settings) or _with_default(synonyms)
         value = self._values[synonym.name]
         assert value is not None, synonym
         return in_topic_units(topic_key, synonym, value), self.origin(synonym.name)
@@ -207,7 +209,7 @@ class BrokerConfig:
         required = (key.name for key in BROKER_KEYS.values() if key.required)
         return tuple(name for name in required if (self.node_id if name == "node.id" else self._values[name]) is None)
 
-    def tell(self) -> None:
+    def log_warnings(self) -> None:
         """Log the warnings and the keys without effect, once."""
         for warning in self.warnings:
             _log.warning("%s", warning)

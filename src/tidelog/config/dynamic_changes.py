@@ -44,8 +44,8 @@ _ONLY_FOR_A_LISTENER = frozenset(
 )
 
 
-def check_names(names: Iterable[str], *, of_all: bool) -> None:
-    """Raise ConfigError for keys that may not change. ``of_all`` means a change for every broker of the cluster."""
+def check_names(names: Iterable[str], *, cluster_wide: bool) -> None:
+    """Raise ConfigError for keys that may not change. ``cluster_wide`` means a change for every broker."""
     names = tuple(names)
     fixed = [name for name in names if name in BROKER_KEYS and not BROKER_KEYS[name].is_dynamic]
     _refuse(fixed, "Cannot update these configs dynamically")
@@ -53,7 +53,7 @@ def check_names(names: Iterable[str], *, of_all: bool) -> None:
     _refuse(
         of_a_listener, "These security configs can be dynamically updated only per-listener using the listener prefix"
     )
-    if of_all:
+    if cluster_wide:
         of_one = [name for name in names if _is_per_broker(name)]
         _refuse(of_one, "Cannot update these configs at default cluster level, broker id must be specified")
 

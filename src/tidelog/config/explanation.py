@@ -51,23 +51,23 @@ def explain(name: str, broker: BrokerConfig, topic: TopicSettings) -> list[Expla
     found = []
     key = BROKER_KEYS.get(name)
     if key is not None:
-        found.append(_of_broker(key, broker))
+        found.append(_explain_broker_key(key, broker))
     elif (base := listener_key(name)) is not None:
-        found.append(_of_listener(name, base, broker))
+        found.append(_explain_listener_key(name, base, broker))
     if name in TOPIC_KEYS:
-        found.append(_of_topic(TOPIC_KEYS[name], broker, topic))
+        found.append(_explain_topic_key(TOPIC_KEYS[name], broker, topic))
     return found
 
 
 def explain_all(broker: BrokerConfig, topic: TopicSettings) -> Iterator[Explanation]:
     """Yield the broker's keys, then the topic's, each sorted by name."""
     for name in sorted(BROKER_KEYS):
-        yield _of_broker(BROKER_KEYS[name], broker)
+        yield _explain_broker_key(BROKER_KEYS[name], broker)
     for name in sorted(TOPIC_KEYS):
-        yield _of_topic(TOPIC_KEYS[name], broker, topic)
+        yield _explain_topic_key(TOPIC_KEYS[name], broker, topic)
 
 
-def _of_broker(key: Key, broker: BrokerConfig) -> Explanation:
+def _explain_broker_key(key: Key, broker: BrokerConfig) -> Explanation:
     value = broker.shown(key.name)
     decided_by = key.name if value is not None else broker.decided_by(key.name)
     return Explanation(
@@ -80,7 +80,7 @@ def _of_broker(key: Key, broker: BrokerConfig) -> Explanation:
     )
 
 
-def _of_listener(name: str, key: Key, broker: BrokerConfig) -> Explanation:
+def _explain_listener_key(name: str, key: Key, broker: BrokerConfig) -> Explanation:
     setting = broker.settings.get(name)
     return Explanation(
         name=name,
@@ -92,7 +92,7 @@ def _of_listener(name: str, key: Key, broker: BrokerConfig) -> Explanation:
     )
 
 
-def _of_topic(key: Key, broker: BrokerConfig, topic: TopicSettings) -> Explanation:
+def _explain_topic_key(key: Key, broker: BrokerConfig, topic: TopicSettings) -> Explanation:
     default = broker.topic_default(key.name)
     if key.name in topic.overrides:
         origin = Origin(kind=OriginKind.TOPIC, key=key.name)

@@ -99,7 +99,7 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return _GROUPS.get(name, (name,))
 
 
-def deciding(names: Iterable[Synonym], texts: Mapping[str, object]) -> Synonym | None:
+def first_set(names: Iterable[Synonym], texts: Mapping[str, object]) -> Synonym | None:
     """Return the first of ``names`` that ``texts`` sets."""
     return next((synonym for synonym in names if synonym.name in texts), None)
 

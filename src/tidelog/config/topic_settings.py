@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.checks import check_tiered_topic, check_topic, number
-from tidelog.config.synonyms import TOPIC_SYNONYMS, deciding, in_topic_units
+from tidelog.config.synonyms import TOPIC_SYNONYMS, first_set, in_topic_units
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import Value, format_value
 from tidelog.model import ConfigError
@@ -69,7 +69,9 @@ class TopicSettings:
 
     def overrides_text(self) -> str:
         """Return the overrides for a log line, with secrets and unknown keys redacted."""
-        return "{" + ", ".join(f"{key}={shown_text(key, text)}" for key, text in sorted(self.overrides.items())) + "}"
+        return (
+            "{" + ", ".join(f"{key}={redacted_text(key, text)}" for key, text in sorted(self.overrides.items())) + "}"
+        )
 
     def _local(self, key: str, retention_key: str) -> int:
         local = number(self.values, key)
@@ -99,7 +101,7 @@ def topic_texts(broker_texts: Mapping[str, str]) -> dict[str, BrokerText]:
     """Return broker settings as topic settings, by topic key. Raise ConfigError if a text cannot be converted."""
     found = {}
     for topic_key, synonyms in TOPIC_SYNONYMS.items():
-        synonym = deciding(synonyms, broker_texts)
+        synonym = first_set(synonyms, broker_texts)
         if synonym is None:
             continue
         text = broker_texts[synonym.name]
@@ -110,7 +112,7 @@ def topic_texts(broker_texts: Mapping[str, str]) -> dict[str, BrokerText]:
     return found
 
 
-def shown_text(name: str, text: str) -> str:
+def redacted_text(name: str, text: str) -> str:
     """Return the text, redacted for a password or an unknown key, whose value may be a secret."""
     key = TOPIC_KEYS.get(name) or BROKER_KEYS.get(name)
     return _REDACTED if key is None or key.is_secret else text

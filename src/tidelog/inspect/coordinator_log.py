@@ -55,7 +55,7 @@ class TransactionalId:
     """The ``__transaction_state`` partition that holds the record. ``source_offset`` is the record's offset there."""
     source_offset: int
 
-    def is_to_end(self, partition: TopicPartition) -> bool:
+    def awaits_marker(self, partition: TopicPartition) -> bool:
         """Return True if the coordinator still has to write this partition's marker."""
         return self.state not in _FINISHED and partition in self.partitions
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.inspect.coordinator_log import CoordinatorLog, join_logs, read_coordinator_log
-from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, Verdict, judge
+from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, TransactionVerdict, judge
 from tidelog.inspect.transactions import OpenTransaction, is_still_open
 from tidelog.model import TidelogError
 from tidelog.storage.fs import FileSystem
@@ -62,7 +62,7 @@ def survey_transactions(
                 now_ms=now_ms,
                 hanging_after_ms=hanging_after_ms,
             )
-            if judgement.verdict is not Verdict.HANGING or _is_confirmed(fs, transaction):
+            if judgement.verdict is not TransactionVerdict.HANGING or _is_confirmed(fs, transaction):
                 yield JudgedTransaction(transaction=transaction, judgement=judgement)
 
     return Survey(transactions=tuple(judged()), coordinators=tuple(logs.values()))

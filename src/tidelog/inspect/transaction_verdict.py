@@ -36,7 +36,7 @@ HANGING_AFTER_MS = 15 * 60 * 1000
 """The default of ``transaction.max.timeout.ms``."""
 
 
-class Verdict(enum.StrEnum):
+class TransactionVerdict(enum.StrEnum):
     """The verdicts of the module's table."""
 
     OPEN = "open"
@@ -47,14 +47,14 @@ class Verdict(enum.StrEnum):
     @property
     def hangs(self) -> bool:
         """True if the transaction hangs, or is suspected to hang."""
-        return self in (Verdict.HANGING, Verdict.SUSPECTED)
+        return self in (TransactionVerdict.HANGING, TransactionVerdict.SUSPECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """``reason`` is a clause for users. ``known`` is the producer's transactional id if its coordinator has it."""
 
-    verdict: Verdict
+    verdict: TransactionVerdict
     reason: str
     known: TransactionalId | None = None
 
@@ -66,25 +66,25 @@ def judge(
     if known is not None:
         return _known(transaction, known, now_ms)
     if coordinators.is_whole:
-        return Judgement(verdict=Verdict.HANGING, reason="no coordinator knows its producer")
+        return Judgement(verdict=TransactionVerdict.HANGING, reason="no coordinator knows its producer")
     silent = transaction.last_timestamp is not None and now_ms - transaction.last_timestamp > hanging_after_ms
     return Judgement(
-        verdict=Verdict.SUSPECTED if silent else Verdict.OPEN,
+        verdict=TransactionVerdict.SUSPECTED if silent else TransactionVerdict.OPEN,
         reason="its coordinator's log is not here"
         + (", and it is silent longer than a transaction may last" if silent else ""),
     )
 
 
 def _known(transaction: OpenTransaction, known: TransactionalId, now_ms: int) -> Judgement:
-    if not known.is_to_end(transaction.partition):
-        return Judgement(verdict=Verdict.HANGING, reason=_why_not(transaction, known), known=known)
+    if not known.awaits_marker(transaction.partition):
+        return Judgement(verdict=TransactionVerdict.HANGING, reason=_why_not(transaction, known), known=known)
     started = known.start_timestamp
     if known.state == "Ongoing" and started is not None and now_ms - started > known.timeout_ms:
         reason = "past its timeout: its coordinator aborts it as soon as that coordinator runs"
-        return Judgement(verdict=Verdict.OVERDUE, reason=reason, known=known)
+        return Judgement(verdict=TransactionVerdict.OVERDUE, reason=reason, known=known)
     decided = {"PrepareCommit": "commit", "PrepareAbort": "abort"}.get(known.state)
     reason = f"its coordinator is about to {decided} it" if decided else "its coordinator knows it"
-    return Judgement(verdict=Verdict.OPEN, reason=reason, known=known)
+    return Judgement(verdict=TransactionVerdict.OPEN, reason=reason, known=known)
 
 
 def _why_not(transaction: OpenTransaction, known: TransactionalId) -> str:

@@ -57,11 +57,11 @@ class LineFormatter(logging.Formatter):
             reason = str(failure[1])
             message = message if reason in message else f"{message}: {reason}"
             failure = (None, None, None)
-        line = f"{self.formatTime(record)} {record.levelname} {record.name}: {_visible(message)}"
+        line = f"{self.formatTime(record)} {record.levelname} {record.name}: {_escaped(message)}"
         traces = [self.formatException(failure)] if failure[0] is not None else []
         if record.stack_info:
             traces.append(self.formatStack(record.stack_info))
-        return "\n".join([line, *(_visible(row) for trace in traces for row in trace.splitlines())])
+        return "\n".join([line, *(_escaped(row) for trace in traces for row in trace.splitlines())])
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
@@ -100,7 +100,7 @@ def _read(file: Path) -> dict[str, Any]:
     return settings
 
 
-def _visible(text: str) -> str:
+def _escaped(text: str) -> str:
     """Escape and shorten a text: a topic's name must not end the line, control a terminal or fill the disk."""
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... and {len(text) - _LONGEST} characters more"

@@ -63,7 +63,7 @@ class TaskPool:
             self._tasks_made += 1
             heapq.heappush(self._waiting, task)
             try:
-                self._see_to_next()
+                self._wake_or_start_thread()
             except RuntimeError:  # no thread exists, and none can be started
                 self.cancel(task)
                 raise
@@ -79,7 +79,7 @@ class TaskPool:
     def resize(self, limit: int) -> None:
         with self._changed:
             self._limit = limit
-            self._see_to_next()
+            self._wake_or_start_thread()
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class TaskPool:
         self._changed = threading.Condition()
         self._waiting.clear()
 
-    def _see_to_next(self) -> None:
+    def _wake_or_start_thread(self) -> None:
         if not self._waiting:
             return
         if self._idle:
@@ -128,13 +128,13 @@ class TaskPool:
                 wait_ms = self._waiting[0].due_ms - self._clock.monotonic_ms() if self._waiting else _LONGEST_WAIT_MS
                 if wait_ms <= 0:
                     task = heapq.heappop(self._waiting)
-                    self._see_to_next()
+                    self._wake_or_start_thread()
                     return task
                 self._idle += 1
                 self._changed.wait(min(wait_ms, _LONGEST_WAIT_MS) / 1000)
                 self._idle -= 1
             self._threads.discard(threading.current_thread())
-            self._see_to_next()
+            self._wake_or_start_thread()
             return None
 
     def _put_back(self, task: PoolTask) -> None:

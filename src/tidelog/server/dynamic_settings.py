@@ -127,8 +127,8 @@ class DynamicSettings:
 
     def _configured(self) -> BrokerConfig:
         settings_of = self._broker.metadata.image.settings_of
-        of_all, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
-        return with_allowed(self._broker.config, of_all, own)
+        cluster_wide, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
+        return with_allowed(self._broker.config, cluster_wide, own)
 
 
 def cordoned_ids(logs: LogManager) -> list[uuid.UUID]:
@@ -148,22 +148,22 @@ def _secure(listener: Listener, config: BrokerConfig) -> None:
         )
 
 
-def with_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
+def with_allowed(config: BrokerConfig, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
     """Return ``config`` with the valid changes for all brokers and for this one."""
     try:
-        return config.with_layers(of_all, own)
+        return config.with_dynamic_layers(cluster_wide, own)
     except ConfigError:
         pass
-    allowed_of_all = {key: text for key, text in of_all.items() if _is_allowed(config, {key: text}, {})}
+    allowed_cluster_wide = {key: text for key, text in cluster_wide.items() if _is_allowed(config, {key: text}, {})}
     allowed_own = {key: text for key, text in own.items() if _is_allowed(config, {}, {key: text})}
-    if _is_allowed(config, allowed_of_all, allowed_own):
-        return config.with_layers(allowed_of_all, allowed_own)
-    return config.with_layers({}, {})
+    if _is_allowed(config, allowed_cluster_wide, allowed_own):
+        return config.with_dynamic_layers(allowed_cluster_wide, allowed_own)
+    return config.with_dynamic_layers({}, {})
 
 
-def _is_allowed(config: BrokerConfig, of_all: Mapping[str, str], own: Mapping[str, str]) -> bool:
+def _is_allowed(config: BrokerConfig, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> bool:
     try:
-        config.with_layers(of_all, own)
+        config.with_dynamic_layers(cluster_wide, own)
     except ConfigError as error:
         _log.error("Invalid settings in the cluster metadata are ignored: %s", error)
         return False

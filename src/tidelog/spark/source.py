@@ -20,11 +20,11 @@ from pyspark.sql.datasource import (
 )
 
 from tidelog.model import ConfigError
-from tidelog.spark.read.options import ReadOptions, Use, remarks
+from tidelog.spark.read.options import ReadOptions, Use, option_warnings
 from tidelog.spark.schema import spark_schema
-from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
 from tidelog.spark.worker.worker_module import PUSHDOWN, runs_in
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -46,18 +46,18 @@ class TidelogDataSource(DataSource):
     @short_errors
     def schema(self) -> StructType:
         schema = spark_schema(ReadOptions.parse(self.options, Use.TABLE).arrow_schema)
-        forget_zip_finders()
+        clear_zipimport_cache()
         return schema
 
     @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         options = ReadOptions.parse(self.options)
         _refuse_other_schema(schema, spark_schema(options.arrow_schema))
-        for remark in remarks(self.options):
-            _log.warning("%s", remark)
+        for warning in option_warnings(self.options):
+            _log.warning("%s", warning)
         from tidelog.spark.read.reader import LogReader, PushdownLogReader
 
-        forget_zip_finders()
+        clear_zipimport_cache()
         return PushdownLogReader(options) if _asked_by_pushdown() else LogReader(options)
 
     @short_errors
@@ -67,9 +67,9 @@ class TidelogDataSource(DataSource):
 
         options = StreamOptions.parse(self.options)
         _refuse_other_schema(schema, spark_schema(options.read.arrow_schema))
-        for remark in remarks(self.options, Use.STREAM):
-            _log.warning("%s", remark)
-        forget_zip_finders()
+        for warning in option_warnings(self.options, Use.STREAM):
+            _log.warning("%s", warning)
+        clear_zipimport_cache()
         if importlib.util.find_spec(_ADMISSION) is None:
             return LogStreamReader(options)
         from tidelog.spark.stream.admitting_reader import AdmittingStreamReader
@@ -81,7 +81,7 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.write.sinks import batch_sink
 
         writer = batch_sink(self.options, schema, overwrite=overwrite)
-        forget_zip_finders()
+        clear_zipimport_cache()
         return writer
 
     @short_errors
@@ -89,11 +89,11 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.write.sinks import stream_sink
 
         writer = stream_sink(self.options, schema, overwrite=overwrite)
-        forget_zip_finders()
+        clear_zipimport_cache()
         return writer
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self.options)
+        return reduce_with_import_hint(type(self), self.options)
 
 
 def _refuse_other_schema(given: StructType, own: StructType) -> None:

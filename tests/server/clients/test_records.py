@@ -52,7 +52,7 @@ def test_an_idempotent_producer_whose_answers_are_lost_doubles_nothing(
     broker: Broker, topic: str, adapter: Adapter
 ) -> None:
     idempotent = {"enable_idempotence": True, "retry_backoff_ms": 10}
-    broker.lose_answer(ApiKey.PRODUCE, times=2, topic=topic)
+    broker.lose_response(ApiKey.PRODUCE, times=2, topic=topic)
     sent = [Sent(b"%d" % number) for number in range(50)]
     assert adapter.produce(broker.bootstrap_servers, topic, sent, **idempotent) == list(range(50))
     assert not broker.has_faults

@@ -130,7 +130,7 @@ def test_an_open_transaction_outlives_the_broker(own_broker: Broker, disturbance
         writer.flush(PATIENCE_S)
         if disturbance == "lost answers":
             for api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN):
-                own_broker.lose_answer(api)
+                own_broker.lose_response(api)
         elif disturbance == "restart":
             own_broker.restart()
         else:

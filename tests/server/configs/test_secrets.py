@@ -92,7 +92,7 @@ def test_the_secrets_are_all_there_are() -> None:
 def test_of_a_configuration_and_its_errors(file: Path, shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
     config = BrokerConfig.load(file)
     with caplog.at_level(logging.DEBUG):
-        config.tell()
+        config.log_warnings()
     shown.add("log", caplog.text)
     shown.add("configuration", config, repr(config), vars, config.static, config.settings, *config.settings.values())
     shown.add("values", *(repr(config.shown(name)) for name in PASSWORDS))
@@ -122,7 +122,7 @@ def test_of_a_file_that_breaks_them_into_lines(
     except ConfigError as error:
         shown.add("error", error)
         return
-    config.tell()
+    config.log_warnings()
     shown.add("log", caplog.text)
     texts = {key.replace(".", "_"): setting.text for key, setting in config.settings.items() if "zq9x" not in key}
     with running_broker(tmp_path / "data", **{key: text for key, text in texts.items() if key != "log_dirs"}) as home:

@@ -7,7 +7,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.spark.jobs.compaction.key_ranges import KEYS, cut, from_block, newest, of_all_groups, ranges_of, to_block
+from tidelog.spark.jobs.compaction.key_ranges import (
+    KEYS,
+    from_block,
+    newest,
+    newest_of_all_groups,
+    ranges_of,
+    split_by_number,
+    to_block,
+)
 
 Rows = list[tuple[int, bytes, int | None]]
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=3), st.none() | st.integers(0, 9)), max_size=40)
@@ -26,7 +34,7 @@ def listed(found: pa.Table) -> Rows:
 def test_every_row_is_in_the_block_of_its_range(rows: Rows, count: int) -> None:
     whole = table(rows)
     ranges = ranges_of(whole.column("key"), count)
-    blocks = {number: from_block(block) for number, block in cut(whole, ranges)}
+    blocks = {number: from_block(block) for number, block in split_by_number(whole, ranges)}
     assert listed(pa.concat_tables([KEYS.empty_table(), *blocks.values()])) == listed(whole)
     for number, block in blocks.items():
         assert 0 <= number < count
@@ -46,7 +54,7 @@ def test_the_newest_of_a_group_and_of_all(rows: Rows) -> None:
         if latest is not None:
             largest[key] = max(largest.get(key, -1), latest)
     everywhere = [(number, key, largest[key]) for number, key in expected if key in largest]
-    assert listed(of_all_groups(found)) == sorted(everywhere, key=repr)
+    assert listed(newest_of_all_groups(found)) == sorted(everywhere, key=repr)
 
 
 def test_keys_that_are_alike_are_spread_evenly() -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from spark.write.sinks import HEADERS_TYPE, SPARK_TYPES, query_of
 from tidelog.model import ConfigError
 from tidelog.spark.write.sink_columns import SinkColumns
-from tidelog.spark.write.write_options import WriteOptions, remarks
+from tidelog.spark.write.write_options import WriteOptions, option_warnings
 
 
 def parse(**given: str) -> WriteOptions:
@@ -69,9 +69,9 @@ def test_what_makes_no_sense_is_refused(given: dict[str, str], said: str) -> Non
 
 def test_options_without_effect_are_told() -> None:
     given = {"logDirs": "/logs", "kafka.acks": "all", "checkpointLocation": "/c", "mergeSchema": "true"}
-    assert remarks(given) == ["Option 'mergeSchema' is not one of format tidelog's sink and has no effect"]
-    (remark,) = remarks({"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"})
-    assert "keys go where the Java client's default partitioner sends them" in remark
+    assert option_warnings(given) == ["Option 'mergeSchema' is not one of format tidelog's sink and has no effect"]
+    (warning,) = option_warnings({"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"})
+    assert "keys go where the Java client's default partitioner sends them" in warning
 
 
 class TestColumns:

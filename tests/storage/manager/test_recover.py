@@ -232,6 +232,6 @@ def test_the_metadata_log_of_the_same_broker_counts_for_its_other_directories(
         damage.reset_recovery_points(directory)
         damage.delete_indexes(directory / "plain-0")
     recover(whole, now_ms=WRITTEN_MS)
-    recover(other, now_ms=WRITTEN_MS, beside=(parted,) if is_named else ())
+    recover(other, now_ms=WRITTEN_MS, sibling_directories=(parted,) if is_named else ())
     of_whole = {name: data for name, data in partition_files(whole).items() if name.startswith("plain-0/")}
     assert (partition_files(other) == of_whole) is is_named

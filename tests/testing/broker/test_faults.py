@@ -109,7 +109,7 @@ def test_a_client_that_meets_an_error_of_produce_tries_again(broker: Broker) -> 
 def test_an_answer_that_is_lost_doubles_nothing_of_an_idempotent_producer(broker: Broker) -> None:
     broker.create_topic("lost")
     client = producer(broker, **{"enable.idempotence": True})
-    broker.lose_answer(ApiKey.PRODUCE, times=2, topic="lost")
+    broker.lose_response(ApiKey.PRODUCE, times=2, topic="lost")
     for number in range(3):
         client.produce("lost", b"%d" % number)
         assert client.flush(60) == 0

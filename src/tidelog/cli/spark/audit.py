@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
-from tidelog.cli.spark.running import job_options, run_job
+from tidelog.cli.spark.session import job_options, run_job
 
 FOUND = ("kind", "severity", "file", "position", "offset", "message", "nextGoodPosition", "nextGoodOffset")
 ENDS = ("directory", "topic", "partition", "logStartOffset", "logEndOffset", "message")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
-from tidelog.cli.spark.running import job_options, run_job
+from tidelog.cli.spark.session import job_options, run_job
 
 SUMMED = (
     "records",

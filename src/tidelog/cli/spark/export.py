@@ -10,7 +10,7 @@ import click
 
 from tidelog.cli.key_values import key_values
 from tidelog.cli.report import Report, Table
-from tidelog.cli.spark.running import job_options, run_job
+from tidelog.cli.spark.session import job_options, run_job
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ import click
 
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.setting_options import topic_config_option, topic_settings
-from tidelog.cli.spark.running import apply_option, job_options, run_job
+from tidelog.cli.spark.session import apply_option, job_options, run_job
 
 DIRECTORIES = ("directory", "condition", "commit", "stagedFiles", "temporaryFiles", "warnings", "error")
 PLANNED = ("segmentsToRecover", "fromOffset", "reasons", "readBytes", "writeBytes", "leftovers")

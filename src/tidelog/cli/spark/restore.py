@@ -8,7 +8,7 @@ import click
 
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.setting_options import topic_config_option, topic_settings
-from tidelog.cli.spark.running import apply_option, run_in_session, session_options
+from tidelog.cli.spark.session import apply_option, run_in_session, session_options
 
 PLANNED = ("topic", "partition", "records", "firstOffset", "lastOffset", "dataBytes", "replacesEmpty")
 DONE = ("topic", "partition", "records", "firstOffset", "logEndOffset", "segments", "logBytes")

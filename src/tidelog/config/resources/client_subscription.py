@@ -38,23 +38,23 @@ _ATTRIBUTES = (
 )
 
 
-class UnfitRequestError(ConfigError):
+class InvalidRequestError(ConfigError):
     """A wrong setting that Kafka reports as INVALID_REQUEST."""
 
     code = 42
 
 
 def check_client_metrics(texts: Mapping[str, str]) -> None:
-    """Raise ConfigError for a text of another type or an invalid pattern, and UnfitRequestError for other mistakes."""
+    """Raise ConfigError for a text of another type or an invalid pattern, InvalidRequestError for other mistakes."""
     for name in texts:
         if name not in CLIENT_METRICS_KEYS:
-            raise UnfitRequestError(f"Unknown client metrics configuration: {name}")
+            raise InvalidRequestError(f"Unknown client metrics configuration: {name}")
     for name, text in texts.items():
         value = CLIENT_METRICS_KEYS[name].parse(text)
         if isinstance(value, tuple) and name == "match":
             _check_patterns(value)
         elif isinstance(value, int) and not _SHORTEST_MS <= value <= _LONGEST_MS:
-            raise UnfitRequestError(
+            raise InvalidRequestError(
                 f"Invalid value {value} for {name}, interval must be between 100 and 3600000 (1 hour)"
             )
 

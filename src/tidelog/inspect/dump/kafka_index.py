@@ -49,7 +49,7 @@ def offset_index_text(
 ) -> Iterator[str]:
     """Yield pieces of text and add (index offset, log offset) to ``mismatches``. ``shown`` is the path to print."""
     base_offset = base_offset_of(path)
-    with fs.open(beside(path, FileKind.LOG)) as log:
+    with fs.open(sibling_file(path, FileKind.LOG)) as log:
         index = OffsetIndexReader(read_whole(fs, path), base_offset, path=path)
         if not len(index):
             yield f"{shown} is empty.\n"
@@ -80,13 +80,13 @@ def time_index_text(
     """Yield pieces of text and fill ``findings``. A missing ``.index`` counts as empty: it only gives the position
     where the search begins."""
     base_offset = base_offset_of(path)
-    with fs.open(beside(path, FileKind.LOG)) as log:
+    with fs.open(sibling_file(path, FileKind.LOG)) as log:
         index = TimeIndexReader(read_whole(fs, path), base_offset, path=path)
         if options.index_sanity_check:
             index.sanity_check()
             yield f"{shown} passed sanity check.\n"
             return
-        index_path = beside(path, FileKind.INDEX)
+        index_path = sibling_file(path, FileKind.INDEX)
         offset_index = OffsetIndexReader(
             read_whole(fs, index_path) if fs.exists(index_path) else b"", base_offset, path=index_path
         )
@@ -198,7 +198,7 @@ def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
     raise CorruptRecordError("an index entry points to no complete batch", path=log.path, position=position)
 
 
-def beside(path: Path, kind: FileKind) -> Path:
+def sibling_file(path: Path, kind: FileKind) -> Path:
     """Return the path of the file of another kind with the same number in the same directory."""
     return path.with_name(path.name.split(".")[0] + kind.value)
 

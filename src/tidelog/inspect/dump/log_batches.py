@@ -42,7 +42,7 @@ class BatchRun:
 def batch_runs(chunk: Chunk) -> Iterator[BatchRun]:
     """Yield all rows of a chunk in file order, with their records."""
     table = chunk.table
-    readable = _believed(table)
+    readable = _with_all_crcs_accepted(table)
     legacy = table.magic < 2
     if not legacy.any():
         yield from _column_runs(chunk, table, readable, 0, len(table))
@@ -83,7 +83,7 @@ def _message_run(chunk: Chunk, table: BatchTable, row: int) -> BatchRun:
     return BatchRun(table=table, first=row, last=row + 1, messages=messages)
 
 
-def _believed(table: BatchTable) -> BatchTable:
+def _with_all_crcs_accepted(table: BatchTable) -> BatchTable:
     """Return the table with every CRC marked as right, so that the decoder reads as many records as it can."""
     if table.crc_ok.all():
         return table

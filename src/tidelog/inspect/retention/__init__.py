@@ -1,11 +1,11 @@
 """The ``retention`` report: when and by which rule each segment will be deleted, and why not yet."""
 
-from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook
+from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention, survey_retention
 
 __all__ = [
     "Cause",
-    "Goes",
+    "DeletionTrigger",
     "PartitionRetention",
     "SegmentOutlook",
     "survey_retention",

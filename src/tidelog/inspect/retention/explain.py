@@ -26,7 +26,7 @@ from tidelog.storage.log.retention import (
 )
 
 
-class Goes(enum.StrEnum):
+class DeletionTrigger(enum.StrEnum):
     """The event that a segment's deletion waits for."""
 
     NEXT_CHECK = "next_check"
@@ -58,7 +58,7 @@ class SegmentOutlook:
 
     segment: RetentionSegment
     is_active: bool
-    goes: Goes
+    trigger: DeletionTrigger
     deletion: Deletion | None = None
     goes_at_ms: int | None = None
     """The first moment (ms) at which the time rule deletes it without appends. None if the time rule never does."""
@@ -78,7 +78,7 @@ def explain_retention(state: RetentionState) -> tuple[SegmentOutlook, ...]:
         SegmentOutlook(
             segment=deletion.segment,
             is_active=state.is_active(deletion.segment),
-            goes=Goes.NEXT_CHECK,
+            trigger=DeletionTrigger.NEXT_CHECK,
             deletion=deletion,
             bytes_behind=behind[at],
         )
@@ -108,13 +108,15 @@ def _kept(
 ) -> SegmentOutlook:
     config, is_active = state.config, state.is_active(segment)
     if state.is_empty_active(segment):
-        return SegmentOutlook(segment=segment, is_active=True, goes=Goes.NEVER, causes=(Cause.EMPTY_ACTIVE,))
+        return SegmentOutlook(
+            segment=segment, is_active=True, trigger=DeletionTrigger.NEVER, causes=(Cause.EMPTY_ACTIVE,)
+        )
     after_bytes = needed if deletes_by_policy(config) and config.retention_bytes >= 0 else None
     goes_at = due_ms(config, segment if waits_for is None else waits_for)
     return SegmentOutlook(
         segment=segment,
         is_active=is_active,
-        goes=_goes(state, goes_at, after_bytes),
+        trigger=_goes(state, goes_at, after_bytes),
         goes_at_ms=goes_at,
         after_bytes=after_bytes,
         waits_for=None if waits_for is None or goes_at is None else waits_for.base_offset,
@@ -123,12 +125,12 @@ def _kept(
     )
 
 
-def _goes(state: RetentionState, goes_at: int | None, after_bytes: int | None) -> Goes:
+def _goes(state: RetentionState, goes_at: int | None, after_bytes: int | None) -> DeletionTrigger:
     if (goes_at is not None and goes_at <= state.now_ms) or after_bytes == 0:
-        return Goes.HIGH_WATERMARK  # a rule already applies, so only the high watermark blocks it
+        return DeletionTrigger.HIGH_WATERMARK  # a rule already applies, so only the high watermark blocks it
     if goes_at is not None:
-        return Goes.TIME if after_bytes is None else Goes.TIME_OR_SIZE
-    return Goes.NEVER if after_bytes is None else Goes.SIZE
+        return DeletionTrigger.TIME if after_bytes is None else DeletionTrigger.TIME_OR_SIZE
+    return DeletionTrigger.NEVER if after_bytes is None else DeletionTrigger.SIZE
 
 
 def _causes(

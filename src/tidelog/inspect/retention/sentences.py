@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidelog.inspect.durations import UNITS, duration_text
 from tidelog.inspect.record_text import iso_time
-from tidelog.inspect.retention.explain import Cause, Goes, SegmentOutlook
+from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention
 from tidelog.storage.log.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
@@ -61,12 +61,12 @@ def goes_text(found: PartitionRetention, outlook: SegmentOutlook) -> str:
     """Return the moment or event at which a segment is deleted."""
     assert found.state is not None
     blocked = f"high watermark at {outlook.segment.end_offset:,}"
-    match outlook.goes:
-        case Goes.NEXT_CHECK:
+    match outlook.trigger:
+        case DeletionTrigger.NEXT_CHECK:
             return "next check"
-        case Goes.NEVER:
+        case DeletionTrigger.NEVER:
             return "never"
-        case Goes.HIGH_WATERMARK:
+        case DeletionTrigger.HIGH_WATERMARK:
             return f"with the {blocked}"
     ways = []
     if outlook.goes_at_ms is not None:
@@ -119,7 +119,7 @@ def _clauses(found: PartitionRetention, state: RetentionState, outlook: SegmentO
         yield "retention.ms and retention.bytes are -1" if both else "retention.ms is -1"
     if Cause.WITHIN_SIZE in causes:
         yield f"{outlook.bytes_behind:,} bytes follow it, retention.bytes is {config.retention_bytes:,}"
-    if outlook.is_active and outlook.goes in (Goes.TIME, Goes.TIME_OR_SIZE):
+    if outlook.is_active and outlook.trigger in (DeletionTrigger.TIME, DeletionTrigger.TIME_OR_SIZE):
         yield "active: appends make it younger"
 
 

@@ -73,7 +73,7 @@ class VerifiedDirectory:
             yield from partition.findings
 
     @property
-    def is_sound(self) -> bool:
+    def has_no_errors(self) -> bool:
         return all(finding.severity is Severity.NOTE for finding in self.all_findings)
 
 

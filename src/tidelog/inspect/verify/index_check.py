@@ -2,7 +2,7 @@
 
 An offset index entry (offset, position) is right if a batch begins at the position and the offset ends a batch there or
 later. That batch must lie before the next entry's. A time index entry (timestamp, offset) is right if a batch with that
-largest timestamp holds the offset, and no earlier batch has a larger one. For ``.txnindex`` see ``abort_truth``. The
+largest timestamp holds the offset, and no earlier batch has a larger one. For ``.txnindex`` see ``logged_aborts``. The
 functions are pure. Source: the guarantees of Kafka's ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex``.
 """
 
@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tidelog.inspect.verify.abort_truth import AbortsShown
 from tidelog.inspect.verify.finding import Finding, Severity
+from tidelog.inspect.verify.logged_aborts import LoggedAborts
 from tidelog.kernel import BatchTable
 from tidelog.model import IndexCorruptError
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, TransactionIndexReader
@@ -94,7 +94,7 @@ def check_time_index(
     return _abridged(findings, path)
 
 
-def check_transaction_index(data: bytes, path: Path, shown: AbortsShown, *, is_unflushed: bool) -> list[Finding]:
+def check_transaction_index(data: bytes, path: Path, shown: LoggedAborts, *, is_unflushed: bool) -> list[Finding]:
     """Check a transaction index. ``shown`` holds this segment's abort markers and the transactions they ended."""
     reader = TransactionIndexReader(data, 0, path=path)
     findings = []

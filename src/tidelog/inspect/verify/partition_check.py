@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tidelog.inspect.verify.abort_truth import aborts_shown
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.index_check import check_offset_index, check_time_index, check_transaction_index
 from tidelog.inspect.verify.log_check import LogCheck, check_log
+from tidelog.inspect.verify.logged_aborts import logged_aborts
 from tidelog.inspect.verify.state_check import check_epochs
 from tidelog.kernel import BatchTable, Stop, scan_batches
 from tidelog.model import FileMissingError, TidelogError
@@ -89,7 +89,7 @@ def check_partition(
             if check.sound is not None:
                 view.accept_validated(segment.base_offset, check.sound)
             is_unflushed = segment.base_offset >= unflushed
-            _check_beside(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
+            _check_segment_files(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
         except FileMissingError as error:
             walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker removed it meanwhile
         except TidelogError as error:
@@ -121,7 +121,7 @@ def _first_untrimmed(view: LogView, base_offsets: Sequence[int]) -> int:
     return base_offsets[-1] if view.directory.name == METADATA_DIRECTORY and base_offsets else _NEVER
 
 
-def _check_beside(
+def _check_segment_files(
     fs: FileSystem,
     directory: Path,
     segment: SegmentFiles,
@@ -205,7 +205,7 @@ def _check_transactions(
     if len(walk.bounds) != len(segments):
         return  # a segment could not be read, so the transactions are not certain
     rows = TransactionRows.concat(walk.transactions)
-    shown = aborts_shown(rows, walk.bounds, first_known=walk.first_offset, exact=walk.exact)
+    shown = logged_aborts(rows, walk.bounds, first_known=walk.first_offset, exact=walk.exact)
     for segment, aborts in zip(segments, shown, strict=True):
         path = segment.path(directory, FileKind.TXN_INDEX)
         if FileKind.TXN_INDEX in segment.kinds or aborts.transactions:

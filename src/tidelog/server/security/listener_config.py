@@ -45,4 +45,4 @@ class ListenerConfig:
         return self.prefix + key if self.prefix + key in self._config.settings else key
 
     def _set(self, name: str, key: str) -> Value | None:
-        return self._config.own(self.prefix + name, key)
+        return self._config.listener_value(self.prefix + name, key)

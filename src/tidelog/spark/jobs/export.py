@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import ConfigError, TopicPartition
 from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.exporting.decoding import AS_IT_IS, Decoding, Encoding
-from tidelog.spark.jobs.exporting.spark_errors import speaking_errors
+from tidelog.spark.jobs.exporting.spark_errors import translated_errors
 from tidelog.spark.jobs.partitions import require_directories
 from tidelog.spark.jobs.progress import OnProgress
 from tidelog.spark.jobs.stage_progress import following
@@ -113,7 +113,7 @@ def export(
     given = _read_options(require_directories(directories), options, topics)
     reads = _planned(given)
     tables, counts = [], []
-    with speaking_errors(options.format):
+    with translated_errors(options.format):
         for read in reads:
             table, counted = _observed(_topic_table(spark, read, given, options), options)
             tables.append(table)

@@ -76,7 +76,7 @@ def recover(
         raise ConfigError("recovery covers whole log directories: do not name a topic")
     paths = require_directories(directories)
     require_disk(paths)
-    options = replace(options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), beside=tuple(paths))
+    options = replace(options or RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), sibling_directories=tuple(paths))
     if apply:
         rows = list(_applied(spark, paths, options, on_progress))
     else:

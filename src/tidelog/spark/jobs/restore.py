@@ -97,13 +97,13 @@ def restore(
         planned = _planned(path, partitions_of(rows), held_here=False)
         return spark.createDataFrame([_row(path, one) for one in planned], SCHEMA)
     complete_commits(LOCAL, path, clock=SYSTEM_CLOCK)
-    home = LogDirectory(LOCAL, path)
+    log_directory = LogDirectory(LOCAL, path)
     try:
         planned = _planned(path, partitions_of(rows), held_here=True)
         wanted = [one for one in planned if one.error is None]
-        written = _restored(spark, rows, home, wanted, settings or {}, on_progress)
+        written = _restored(spark, rows, log_directory, wanted, settings or {}, on_progress)
     finally:
-        home.stop()
+        log_directory.stop()
     done = [_row(path, one, written.get(one.found.topic_partition)) for one in wanted]
     refused = [_row(path, one) for one in planned if one.error is not None]
     return spark.createDataFrame([*done, *refused], SCHEMA)
@@ -139,7 +139,7 @@ def _plan(path: Path, found: TablePartition, state: DirectoryState | None) -> _P
 def _restored(
     spark: SparkSession,
     rows: DataFrame,
-    home: LogDirectory,
+    log_directory: LogDirectory,
     planned: Sequence[_Planned],
     settings: Mapping[str, Mapping[str, str]],
     on_progress: OnProgress | None,
@@ -149,39 +149,39 @@ def _restored(
 
     if not planned:
         return {}
-    target = _target(home, [one.found.topic_partition for one in planned], settings)
+    target = _target(log_directory, [one.found.topic_partition for one in planned], settings)
     names = spark.createDataFrame([tuple(one.found.topic_partition) for one in planned], "topic string, partition int")
     logs = rows.join(broadcast(names), ["topic", "partition"]).repartition(len(planned), "topic", "partition")
     logs = logs.sortWithinPartitions("topic", "partition", "offset")
     writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark needs pandas for mapInArrow
-    home.mark_open()
+    log_directory.mark_open()
     try:
         with following(spark, sum(one.found.size for one in planned), on_progress):
             written = writing.collect()
         logs_of = {TopicPartition(one.topic, one.partition): one for one in written}
         for partition, one in logs_of.items():
             if one.error is None:
-                swap_in(home, partition, Path(one.staging), end_offset=one.endOffset, job_id=target.job_id)
+                swap_in(log_directory, partition, Path(one.staging), end_offset=one.endOffset, job_id=target.job_id)
         return logs_of
     finally:
-        remove_staging(home.path, target.job_id)
+        remove_staging(log_directory.path, target.job_id)
 
 
 def _target(
-    home: LogDirectory, partitions: Sequence[TopicPartition], settings: Mapping[str, Mapping[str, str]]
+    log_directory: LogDirectory, partitions: Sequence[TopicPartition], settings: Mapping[str, Mapping[str, str]]
 ) -> Target:
-    metadata = read_cluster_metadata(LOCAL, home.path)
+    metadata = read_cluster_metadata(LOCAL, log_directory.path)
     configs, topic_ids = {}, {}
     for partition in partitions:
         topic = partition.topic
-        known = LogConfig.from_properties(metadata.settings_of(topic, home.node_id), ignore_unknown=True)
+        known = LogConfig.from_properties(metadata.settings_of(topic, log_directory.node_id), ignore_unknown=True)
         configs[topic] = known.with_properties(settings.get(topic, {}))
         # An empty log may have the topic id if the metadata lie in another of the broker's log directories.
-        there = PartitionMetadata.read(LOCAL, home.path / partition.directory_name / PARTITION_METADATA_FILE)
+        there = PartitionMetadata.read(LOCAL, log_directory.path / partition.directory_name / PARTITION_METADATA_FILE)
         topic_id = metadata.topic_id(topic) or (None if there is None else there.topic_id)
         if topic_id is not None:
             topic_ids[partition] = topic_id
-    return Target(log_dir=home.path, job_id=new_job_id(), configs=configs, topic_ids=topic_ids)
+    return Target(log_dir=log_directory.path, job_id=new_job_id(), configs=configs, topic_ids=topic_ids)
 
 
 def _row(path: Path, planned: _Planned, written: Row | None = None) -> tuple[Any, ...]:

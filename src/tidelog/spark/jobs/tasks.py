@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.model import TidelogError
 from tidelog.spark.jobs.task_progress import Advance, telling
-from tidelog.spark.worker.speaking_up import speaking_reduce
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -77,8 +77,8 @@ class _Task:
         found = outcome(self._run, work)
         if self._done is not None:
             self._done.add(size)
-        forget_zip_finders()
+        clear_zipimport_cache()
         return pickle.dumps(found)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self._run, self._done)
+        return reduce_with_import_hint(type(self), self._run, self._done)

@@ -16,24 +16,24 @@ from tidelog.storage.log.view.row_stream import SkippedRange
 
 
 class DamageReport:
-    """The collector of damage that a read skips. It yields the damage as rows, or drops it if ``speaks`` is False."""
+    """The collector of damage that a read skips. It yields the damage as rows, or drops it without ``is_enabled``."""
 
-    def __init__(self, piece: Piece, schema: pa.Schema, *, speaks: bool) -> None:
+    def __init__(self, piece: Piece, schema: pa.Schema, *, is_enabled: bool) -> None:
         self._piece = piece
         self._schema = schema
-        self._speaks = speaks
+        self._is_enabled = is_enabled
         self._pending: list[SkippedRange] = []
 
     def add(self, skipped: SkippedRange) -> None:
         piece = self._piece
         begins_here = piece.start <= skipped.offset < piece.end
-        if self._speaks and (begins_here or (piece.leads and skipped.offset < piece.start)):
+        if self._is_enabled and (begins_here or (piece.leads and skipped.offset < piece.start)):
             self._pending.append(skipped)
 
     def add_tail(self) -> None:
         """Add the bytes after the log end, if this piece reaches it."""
         tail = self._piece.state.invalid_tail
-        if self._speaks and tail is not None:
+        if self._is_enabled and tail is not None:
             self._pending.append(
                 SkippedRange(
                     path=tail.path,

@@ -209,7 +209,7 @@ class ReadOptions:
         )
 
 
-def remarks(options: Mapping[str, str], use: Use = Use.BATCH) -> list[str]:
+def option_warnings(options: Mapping[str, str], use: Use = Use.BATCH) -> list[str]:
     """Return a sentence for every given option that has no effect but may have been meant to have one."""
     given = {name.lower(): name for name in options}
     stream_only = [name for name in STREAM_ONLY if name.lower() in given and use is Use.BATCH]

@@ -27,10 +27,10 @@ from tidelog.model import (
 )
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.read.bounds import ResolvedBounds
-from tidelog.spark.read.cutting import Cuts, Cutting, PartitionRange
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
+from tidelog.spark.read.splitting import PartitionRange, SplitBoundaries, SplitPlan
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import BY_PATH, path_of
@@ -49,12 +49,12 @@ _SEGMENT_ROW_BYTES = 16 * 1024
 """The size of a segment's row when tasks are grouped: 256 rows are worth a task."""
 
 
-Remark = Callable[[str], None]
+Warn = Callable[[str], None]
 """A function for sentences that the user should see although the read goes on."""
 
 
 def warn(sentence: str) -> None:
-    """Log a remark in the planning worker's log."""
+    """Log a warning in the planning worker's log."""
     _log.warning("%s", sentence)
 
 
@@ -66,22 +66,22 @@ class FoundPartition:
 
 
 def plan(
-    options: ReadOptions, pruning: Pruning, remark: Remark = warn, before: Mapping[Path, DirectoryState] | None = None
+    options: ReadOptions, pruning: Pruning, warn: Warn = warn, before: Mapping[Path, DirectoryState] | None = None
 ) -> list[LogSplit]:
     """Return the tasks of a read by partition and offset. Raise TidelogError if the read cannot be planned.
 
     ``before`` works as in ``find_partitions``.
     """
-    found = find_partitions(options, remark, before)
+    found = find_partitions(options, warn, before)
     if options.mode.is_made_by_partition:
-        return _plan_whole(found, options, pruning, remark)
+        return _plan_whole(found, options, pruning, warn)
     check_maps(options, {entry.partition for entry in found})
     wanted = [entry for entry in found if pruning.keeps(entry.partition)]
     # The tables of batches and segments are made of whole segments, so they need no options for splitting.
-    cutting = (
-        Cutting()
+    plan = (
+        SplitPlan()
         if options.mode is not Mode.RECORDS
-        else Cutting(
+        else SplitPlan(
             split_bytes=options.split_bytes,
             min_partitions=options.min_partitions,
             max_records_per_partition=options.max_records_per_partition,
@@ -90,13 +90,13 @@ def plan(
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
 
         def range_of(entry: FoundPartition) -> PartitionRange | None:
-            return _range(entry, options, pruning, remark)
+            return _range(entry, options, pruning, warn)
 
-        ranges = list(pool.map(lambda entry: _unless_gone(entry, options, remark, range_of), wanted))
-        return cutting.tasks([part for part in ranges if part is not None], pool)
+        ranges = list(pool.map(lambda entry: _unless_gone(entry, options, warn, range_of), wanted))
+        return plan.tasks([part for part in ranges if part is not None], pool)
 
 
-def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Pruning, remark: Remark) -> list[LogSplit]:
+def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Pruning, warn: Warn) -> list[LogSplit]:
     """Plan tables made one partition at a time. For the groups table, filters do not prune: a committed offset's topic
     does not tell which partition stores it."""
     wanted = [entry for entry in found if options.mode is Mode.GROUPS or pruning.keeps(entry.partition)]
@@ -106,25 +106,25 @@ def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Prun
         return WholePartition.plan(entry.partition, entry.directory, entry.state, mode=options.mode, now_ms=now_ms)
 
     with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
-        planned = pool.map(lambda entry: _unless_gone(entry, options, remark, whole), wanted)
+        planned = pool.map(lambda entry: _unless_gone(entry, options, warn, whole), wanted)
         return grouped_whole(part for part in planned if part is not None)
 
 
 def _unless_gone(
-    entry: FoundPartition, options: ReadOptions, remark: Remark, look: Callable[[FoundPartition], T | None]
+    entry: FoundPartition, options: ReadOptions, warn: Warn, look: Callable[[FoundPartition], T | None]
 ) -> T | None:
-    """Call ``look``. A partition that its owner deletes meanwhile is data loss, or a remark."""
+    """Call ``look``. A partition that its owner deletes meanwhile is data loss, or a warning."""
     try:
         return look(entry)
     except FileMissingError:
         if options.fail_on_data_loss or BY_PATH.exists(entry.directory):
             raise
-        remark(f"{entry.partition} was deleted since the read began; reading the rest")
+        warn(f"{entry.partition} was deleted since the read began; reading the rest")
         return None
 
 
 def find_partitions(
-    options: ReadOptions, remark: Remark, before: Mapping[Path, DirectoryState] | None = None
+    options: ReadOptions, warn: Warn, before: Mapping[Path, DirectoryState] | None = None
 ) -> list[FoundPartition]:
     """Return the partitions that the subscription covers, sorted. Raise UnknownTopicOrPartitionError if a named one is
     missing. For the groups table, return the partitions of ``__consumer_offsets``, whatever the subscription.
@@ -136,9 +136,9 @@ def find_partitions(
         require_log_directory(BY_PATH, log_dir)
         state = read_directory_state(BY_PATH, log_dir, None if before is None else before.get(log_dir))
         for warning in state.warnings:
-            remark(warning)
+            warn(warning)
         if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
-            remark(
+            warn(
                 f"Process {state.holder} holds {log_dir}: reading up to the high watermarks it checkpointed; "
                 "set until=log_end to read further"
             )
@@ -151,9 +151,9 @@ def find_partitions(
     if options.mode is Mode.RECORDS:
         _refuse_copies(found)
     if options.mode is not Mode.GROUPS:
-        _check_missing(options, {entry.partition for entry in found}, remark)
+        _check_missing(options, {entry.partition for entry in found}, warn)
     elif not found:
-        remark(f"No partition of {OFFSETS_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
+        warn(f"No partition of {OFFSETS_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
     return found
 
 
@@ -168,7 +168,7 @@ def _refuse_copies(entries: list[FoundPartition]) -> None:
             )
 
 
-def _check_missing(options: ReadOptions, found: set[TopicPartition], remark: Remark) -> None:
+def _check_missing(options: ReadOptions, found: set[TopicPartition], warn: Warn) -> None:
     subscription = options.subscription
     missing = sorted(str(partition) for partition in subscription.partitions - found)
     missing += sorted(subscription.topics - {partition.topic for partition in found})
@@ -177,7 +177,7 @@ def _check_missing(options: ReadOptions, found: set[TopicPartition], remark: Rem
     sentence = f"{', '.join(missing)} not found in {', '.join(options.log_dirs)}"
     if options.fail_on_data_loss:
         raise UnknownTopicOrPartitionError(f"{sentence}; set failOnDataLoss to false to go on without")
-    remark(f"{sentence}; reading the rest")
+    warn(f"{sentence}; reading the rest")
 
 
 def check_maps(options: ReadOptions, assigned: set[TopicPartition]) -> None:
@@ -199,12 +199,12 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return "{" + ", ".join(sorted(str(partition) for partition in partitions)) + "}"
 
 
-def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, remark: Remark) -> PartitionRange | None:
+def _range(entry: FoundPartition, options: ReadOptions, pruning: Pruning, warn: Warn) -> PartitionRange | None:
     """Return a partition's range for the read, or None if there is nothing to read."""
     view = LogView(BY_PATH, entry.directory, directory_state=entry.state)
     if options.mode is Mode.SEGMENTS:
         return _all_segments(entry, view)
-    return _wanted_range(entry, view, options, pruning, remark)
+    return _wanted_range(entry, view, options, pruning, warn)
 
 
 def _all_segments(entry: FoundPartition, view: LogView) -> PartitionRange | None:
@@ -213,29 +213,29 @@ def _all_segments(entry: FoundPartition, view: LogView) -> PartitionRange | None
         return None
     size = _SEGMENT_ROW_BYTES * len(segments)
     piece = _piece(entry, view, segments.first.base_offset, segments.last.base_offset + 1, size_bytes=size)
-    return PartitionRange(view=view, piece=piece, cuts=Cuts.NONE)
+    return PartitionRange(view=view, piece=piece, boundaries=SplitBoundaries.NONE)
 
 
 def _wanted_range(
-    entry: FoundPartition, view: LogView, options: ReadOptions, pruning: Pruning, remark: Remark
+    entry: FoundPartition, view: LogView, options: ReadOptions, pruning: Pruning, warn: Warn
 ) -> PartitionRange | None:
     bounds = ResolvedBounds.resolve(view, options, entry.partition)
-    start, end = _hold_to_log(view, options, entry.partition, bounds, remark)
-    _remark_tail(view, entry.partition, remark)
+    start, end = _hold_to_log(view, options, entry.partition, bounds, warn)
+    _warn_of_tail(view, entry.partition, warn)
     if options.mode is Mode.RECORDS:
         start = start if pruning.start_offset is None else max(start, pruning.start_offset)
         end = end if pruning.end_offset is None else min(end, pruning.end_offset)
     reports = options.on_corrupt is OnCorrupt.REPORT and view.state.invalid_tail is not None
-    tells_tail = reports and start <= end == view.log_end
-    if start >= end and not tells_tail:
+    reports_tail = reports and start <= end == view.log_end
+    if start >= end and not reports_tail:
         return None
     size = sum(segment.size for segment in view.state.segments.between(start, end))
     return PartitionRange(
         view=view,
         piece=_piece(entry, view, start, end, size_bytes=size, bounds=bounds),
-        cuts=Cuts.BATCHES if options.mode is Mode.RECORDS else Cuts.SEGMENTS,
+        boundaries=SplitBoundaries.BATCHES if options.mode is Mode.RECORDS else SplitBoundaries.SEGMENTS,
         min_timestamp_ms=pruning.min_timestamp_ms if options.mode is Mode.RECORDS else None,
-        tells_tail=tells_tail,
+        reports_tail=reports_tail,
     )
 
 
@@ -254,7 +254,7 @@ def _piece(
 
 
 def _hold_to_log(
-    view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds, remark: Remark
+    view: LogView, options: ReadOptions, partition: TopicPartition, bounds: ResolvedBounds, warn: Warn
 ) -> tuple[int, int]:
     """Return the range clamped to the log. Offsets outside were lost, or never existed."""
     start, end, limit = bounds.start, bounds.end, bounds.limit
@@ -272,14 +272,14 @@ def _hold_to_log(
             path=view.directory,
         )
     if lost:
-        remark(f"{partition}: {'; '.join(lost)}; reading what is there")
+        warn(f"{partition}: {'; '.join(lost)}; reading what is there")
     return max(start, view.log_start), min(end, limit)
 
 
-def _remark_tail(view: LogView, partition: TopicPartition, remark: Remark) -> None:
+def _warn_of_tail(view: LogView, partition: TopicPartition, warn: Warn) -> None:
     tail = view.state.invalid_tail
     if tail is not None and view.condition is not Condition.HELD:
-        remark(
+        warn(
             f"{partition} ends at offset {view.log_end}: the {tail.length} bytes after it are no valid batch "
             f"({tail.reason}; file {tail.path}, position {tail.position})"
         )

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.schema import Mode
-from tidelog.spark.worker.speaking_up import short_errors, short_errors_of_items, speaking_reduce
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors, short_errors_of_items
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 
 if TYPE_CHECKING:
     from tidelog.spark.read.split import Piece
@@ -34,7 +34,7 @@ class LogReader(DataSourceReader):
 
         # Spark treats an empty list as one split without a value, so an explicit empty split is clearer.
         splits = list(plan(self.options, self.pruning)) or [LogSplit()]
-        forget_zip_finders()
+        clear_zipimport_cache()
         return splits
 
     @short_errors_of_items
@@ -53,7 +53,7 @@ class LogReader(DataSourceReader):
                 for whole in partition.whole:
                     yield from partition_rows(whole, self.options, schema)
         finally:
-            forget_zip_finders()
+            clear_zipimport_cache()
 
     def _piece(self, piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         match self.options.mode:
@@ -72,7 +72,7 @@ class LogReader(DataSourceReader):
         raise AssertionError(f"the table of {self.options.mode} is made of whole partitions")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self.options, self.pruning)
+        return reduce_with_import_hint(type(self), self.options, self.pruning)
 
 
 class PushdownLogReader(LogReader):

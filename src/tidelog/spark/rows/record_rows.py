@@ -37,7 +37,7 @@ def record_batches(
     """Yield a piece's records. Batches without a record at or after ``min_timestamp_ms`` are skipped undecoded."""
     wanted = ReadRange(start=piece.start, end=piece.end, aborted=piece.aborted, control=options.include_control_records)
     skip = options.on_corrupt is not OnCorrupt.FAIL
-    report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
+    report = DamageReport(piece, schema, is_enabled=options.on_corrupt is OnCorrupt.REPORT)
     stream = RowStream(
         piece,
         wanted,

@@ -36,7 +36,7 @@ _ENOUGH_ROWS = 8192
 
 def batch_rows(piece: Piece, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield a row for every batch that touches the piece's offsets, and for every damaged one in its segments."""
-    report = DamageReport(piece, schema, speaks=options.on_corrupt is OnCorrupt.REPORT)
+    report = DamageReport(piece, schema, is_enabled=options.on_corrupt is OnCorrupt.REPORT)
     for segment in piece.state.segments.between(piece.start, piece.end):
         opened = _open(piece, segment)
         if opened is None:

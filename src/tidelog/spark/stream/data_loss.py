@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.model import OffsetOutOfRangeError, TopicPartition
-from tidelog.spark.read.planner import Remark
+from tidelog.spark.read.planner import Warn
 from tidelog.spark.stream.stream_offsets import Offsets
 
 
@@ -33,15 +33,15 @@ class BatchRanges:
     ranges: Mapping[TopicPartition, tuple[int, int]]
     losses: tuple[str, ...]
 
-    def report(self, *, fail: bool, remark: Remark) -> None:
-        """Raise OffsetOutOfRangeError for losses if ``fail``, else remark on them."""
+    def report(self, *, fail: bool, warn: Warn) -> None:
+        """Raise OffsetOutOfRangeError for losses if ``fail``, else warn about them."""
         if self.losses and fail:
             raise OffsetOutOfRangeError(
                 f"{'; '.join(self.losses)}. Some data may have been lost; "
                 "set failOnDataLoss to false to read what is there"
             )
         for loss in self.losses:
-            remark(f"{loss}; reading what is there")
+            warn(f"{loss}; reading what is there")
 
 
 def new_partitions(start: Offsets, end: Offsets) -> frozenset[TopicPartition]:

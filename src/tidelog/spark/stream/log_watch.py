@@ -15,7 +15,7 @@ from pathlib import Path
 from tidelog.model import FileMissingError, Isolation, TopicPartition
 from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.options import ReadOptions, Until
-from tidelog.spark.read.planner import FoundPartition, Remark, check_maps, find_partitions
+from tidelog.spark.read.planner import FoundPartition, Warn, check_maps, find_partitions
 from tidelog.spark.stream.stream_offsets import Offsets
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryState
@@ -42,9 +42,9 @@ class Reach:
 
 
 class LogWatch:
-    def __init__(self, options: ReadOptions, remark: Remark) -> None:
+    def __init__(self, options: ReadOptions, warn: Warn) -> None:
         self._options = options
-        self._remark = remark
+        self._warn = warn
         self._isolation = Isolation.READ_COMMITTED if options.read_committed else Isolation.READ_UNCOMMITTED
         self._until = None if options.until is Until.AUTO else options.until.value
         self.states: Mapping[Path, DirectoryState] = {}
@@ -53,7 +53,7 @@ class LogWatch:
 
     def look(self) -> dict[TopicPartition, Reach]:
         """Return every partition present now. Raise UnknownTopicOrPartitionError if a named one is missing."""
-        found = find_partitions(self._options, self._remark, self.states)
+        found = find_partitions(self._options, self._warn, self.states)
         self.states = {entry.state.path: entry.state for entry in found}
         seen = {entry.partition: self._seen_now(entry) for entry in found}
         self._seen = {partition: now for partition, now in seen.items() if now is not None}

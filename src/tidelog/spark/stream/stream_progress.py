@@ -35,7 +35,7 @@ from dataclasses import replace
 
 from tidelog.model import TopicPartition
 from tidelog.spark.read.options import Bound, Subscription, SubscriptionKind, Until
-from tidelog.spark.read.planner import Remark, plan
+from tidelog.spark.read.planner import Warn, plan
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit
 from tidelog.spark.stream.data_loss import batch_ranges, new_partitions
@@ -46,12 +46,12 @@ from tidelog.spark.stream.trigger_limits import Pacing, shared_out
 
 
 class StreamProgress:
-    def __init__(self, options: StreamOptions, *, clock: Callable[[], int], remark: Remark) -> None:
+    def __init__(self, options: StreamOptions, *, clock: Callable[[], int], warn: Warn) -> None:
         """``clock`` returns the time in milliseconds."""
         self._options = options
         self._clock = clock
-        self._remark = remark
-        self._watch = LogWatch(options.read, remark)
+        self._warn = warn
+        self._watch = LogWatch(options.read, warn)
         self._pacing = Pacing(options.limits)
         self._target: Mapping[TopicPartition, Reach] | None = None
         self._initial: Offsets | None = None
@@ -123,7 +123,7 @@ class StreamProgress:
             new_starts = {partition: reach.log_start for partition, reach in self._watch.look().items()}
         is_replay = not self._has_given_end and start == self._initial
         batch = batch_ranges(start, end, new_starts, replay=is_replay)
-        batch.report(fail=read.fail_on_data_loss, remark=self._remark)
+        batch.report(fail=read.fail_on_data_loss, warn=self._warn)
         if not batch.ranges:
             return []
         # The end stays, whatever the high watermark is now, so that a repeated batch has the same records.
@@ -134,9 +134,9 @@ class StreamProgress:
             ending=Bound(offsets={partition: last for partition, (_, last) in batch.ranges.items()}),
             until=Until.LOG_END,
         )
-        return [_without_tails(split) for split in plan(wanted, Pruning(), self._remark, self._watch.states)]
+        return [_without_invalid_tails(split) for split in plan(wanted, Pruning(), self._warn, self._watch.states)]
 
 
-def _without_tails(split: LogSplit) -> LogSplit:
+def _without_invalid_tails(split: LogSplit) -> LogSplit:
     """Remove the bytes after the log end: they may become a batch, and every micro-batch would report them again."""
     return LogSplit(replace(piece, state=replace(piece.state, invalid_tail=None)) for piece in split.pieces)

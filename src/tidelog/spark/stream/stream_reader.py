@@ -19,15 +19,15 @@ from tidelog.spark.read.reader import LogReader
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
 from tidelog.spark.stream.stream_progress import StreamProgress
-from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 
 _log = logging.getLogger(__name__)
 _MOST_REMEMBERED = 1000
 
 
-class SaidOnce:
-    """A remark function that logs each sentence once: a waiting stream would repeat it at every trigger."""
+class LogOnce:
+    """A function that logs each sentence once: a waiting stream would repeat it at every trigger."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -44,7 +44,7 @@ class SaidOnce:
 class LogStreamReader(DataSourceStreamReader):
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
-        self.progress = StreamProgress(options, clock=SYSTEM_CLOCK.monotonic_ms, remark=SaidOnce())
+        self.progress = StreamProgress(options, clock=SYSTEM_CLOCK.monotonic_ms, warn=LogOnce())
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
@@ -57,7 +57,7 @@ class LogStreamReader(DataSourceStreamReader):
     @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         splits = self.progress.splits(from_json(start), from_json(end))
-        forget_zip_finders()
+        clear_zipimport_cache()
         return splits
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -65,4 +65,4 @@ class LogStreamReader(DataSourceStreamReader):
         return LogReader(self.options.read).read(partition)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self.options)
+        return reduce_with_import_hint(type(self), self.options)

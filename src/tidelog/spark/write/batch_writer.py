@@ -14,8 +14,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns
 from tidelog.spark.write.staging import StagedReport, Staging, Task
@@ -42,7 +42,7 @@ class LogWriter(DataSourceArrowWriter):
         try:
             return staging.stage(task, map(self.columns.of_batch, iterator))
         finally:
-            forget_zip_finders()
+            clear_zipimport_cache()
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -58,7 +58,7 @@ class LogWriter(DataSourceArrowWriter):
         return Commits(LOCAL, self.options, clock=SYSTEM_CLOCK)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self.options, self.columns, self.layouts, self.query)
+        return reduce_with_import_hint(type(self), self.options, self.columns, self.layouts, self.query)
 
 
 def reports_of(messages: list[WriterCommitMessage | None]) -> list[StagedReport]:

@@ -21,7 +21,7 @@ from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns
 from tidelog.spark.write.stream_writer import LogStreamWriter
 from tidelog.spark.write.topic_layout import TopicLayouts
-from tidelog.spark.write.write_options import WriteOptions, remarks
+from tidelog.spark.write.write_options import WriteOptions, option_warnings
 from tidelog.storage.fs import LOCAL
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def _parsed(given: Mapping[str, str], schema: StructType, overwrite: bool) -> tu
 
 def _planned(given: Mapping[str, str], options: WriteOptions) -> TopicLayouts:
     """Prepare the directory and read the topics' layouts. It runs before any task."""
-    for remark in remarks(given):
-        _log.warning("%s", remark)
+    for warning in option_warnings(given):
+        _log.warning("%s", warning)
     Commits(LOCAL, options, clock=SYSTEM_CLOCK).prepare()
     return TopicLayouts.read(LOCAL, options)

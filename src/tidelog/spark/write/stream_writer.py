@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tidelog.model import ConfigError
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.worker.speaking_up import short_errors, speaking_reduce
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 from tidelog.spark.write.batch_writer import reports_of
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns
@@ -55,7 +55,7 @@ class LogStreamWriter(DataSourceStreamWriter):
         try:
             return staging.stage(task, batches)
         finally:
-            forget_zip_finders()
+            clear_zipimport_cache()
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
@@ -72,7 +72,7 @@ class LogStreamWriter(DataSourceStreamWriter):
         return Commits(LOCAL, self.options, clock=SYSTEM_CLOCK)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return speaking_reduce(type(self), self.options, self.columns, self.layouts)
+        return reduce_with_import_hint(type(self), self.options, self.columns, self.layouts)
 
 
 def _told(context: TaskContext, name: str) -> str:

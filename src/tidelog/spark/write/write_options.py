@@ -78,7 +78,7 @@ class WriteOptions:
         )
 
 
-def remarks(options: Mapping[str, str]) -> list[str]:
+def option_warnings(options: Mapping[str, str]) -> list[str]:
     """Return a sentence for every given option that has no effect but may have been meant to have one."""
     unknown = [
         f"Option '{name}' is not one of format tidelog's sink and has no effect"

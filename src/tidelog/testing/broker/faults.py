@@ -44,7 +44,7 @@ class Fault:
     """The number of requests that it is still for."""
     error: ErrorCode | None = None
     delay_ms: int = 0
-    loses_answer: bool = False
+    loses_response: bool = False
 
 
 class Faults:
@@ -105,7 +105,7 @@ class Faults:
         answer = handle()
         if isinstance(answer, Awaitable):
             answer = await answer
-        if fault.loses_answer:
+        if fault.loses_response:
             self._close(peer)
             await asyncio.Event().wait()  # the closed connection cancels this
         return answer

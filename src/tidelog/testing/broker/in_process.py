@@ -40,8 +40,8 @@ from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.start_settings import EMBEDDED_SETTINGS
 from tidelog.testing.broker.faults import Fault, Faults
 from tidelog.testing.broker.held_time import HELD_CONFIGS, ClientTimers, HeldTime, WatchedPool
+from tidelog.testing.broker.killable_files import KillableFiles
 from tidelog.testing.broker.loop_thread import LoopThread
-from tidelog.testing.broker.severable_files import SeverableFiles
 from tidelog.testing.held_scheduler import HeldScheduler
 
 _HOST = "127.0.0.1"
@@ -77,7 +77,7 @@ class Broker:
         self._time = HeldTime() if held_time else None
         self._place = keep_port()
         self._thread = LoopThread()
-        self._files = SeverableFiles()
+        self._files = KillableFiles()
         self._timers: ClientTimers | None = None
 
     @property
@@ -102,7 +102,7 @@ class Broker:
 
     def start(self) -> None:
         """Return when clients are served. Raise ConfigError, or an error from loading the logs."""
-        self._files = SeverableFiles()
+        self._files = KillableFiles()
         self.server = self._made()
         self._thread.run(self.server.start)
 
@@ -116,7 +116,7 @@ class Broker:
         """End the broker like ``kill -9`` ends a process; see the module."""
 
         def die() -> None:
-            self._files.sever()
+            self._files.kill()
             for listener in self.server.listeners:
                 listener.close()
 
@@ -178,9 +178,9 @@ class Broker:
         """Delay the next requests by ``ms`` of the broker's time."""
         self._plan(Fault(api=api, topic=topic, times=times, delay_ms=ms))
 
-    def lose_answer(self, api: ApiKey, *, times: int = 1, topic: str | None = None) -> None:
+    def lose_response(self, api: ApiKey, *, times: int = 1, topic: str | None = None) -> None:
         """Carry out the next requests, and close the connection instead of a response."""
-        self._plan(Fault(api=api, topic=topic, times=times, loses_answer=True))
+        self._plan(Fault(api=api, topic=topic, times=times, loses_response=True))
 
     def forget_faults(self) -> None:
         """Drop the faults that no request has met yet."""

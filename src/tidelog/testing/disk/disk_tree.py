@@ -32,26 +32,26 @@ def sync_below(directory: DirectoryNode) -> None:
             sync_below(node)
 
 
-def loaded(source: Path, directory: DirectoryNode) -> None:
+def import_tree(source: Path, directory: DirectoryNode) -> None:
     """Copy the contents of a real directory into one of the disk. Links are followed."""
     for path in source.iterdir():
         mtime_ms = path.stat().st_mtime_ns // 1_000_000
         if path.is_dir():
             made = DirectoryNode(mtime_ms)
-            loaded(path, made)
+            import_tree(path, made)
             directory.names[path.name] = directory.synced[path.name] = made
         elif path.is_file():
             content = SectorMap.of(path.read_bytes())
             directory.names[path.name] = directory.synced[path.name] = FileNode(mtime_ms, content)
 
 
-def exported(directory: DirectoryNode, target: Path) -> None:
+def export_tree(directory: DirectoryNode, target: Path) -> None:
     """Copy the contents of a directory into a real one, which is created if it is missing."""
     target.mkdir(parents=True, exist_ok=True)
     for name, node in directory.names.items():
         path = target / name
         if isinstance(node, DirectoryNode):
-            exported(node, path)
+            export_tree(node, path)
             continue
         with path.open("wb") as file:
             for position, content in node.cached.runs():

@@ -33,7 +33,7 @@ from tidelog.storage.fs.os_errors import SystemCall
 from tidelog.testing.disk.directory_node import DirectoryNode
 from tidelog.testing.disk.disk_calls import CHANGING_CALLS, FILE_CALLS, PATH_CALLS, DiskCall
 from tidelog.testing.disk.disk_faults import DiskFault
-from tidelog.testing.disk.disk_tree import exported, files_below, loaded, sync_below
+from tidelog.testing.disk.disk_tree import export_tree, files_below, import_tree, sync_below
 from tidelog.testing.disk.simulated_file_system import SimulatedFileSystem
 from tidelog.testing.disk.survival import Chance, Chooser, EveryChoice, Kept, Lost
 
@@ -51,7 +51,7 @@ class SimulatedDisk(SimulatedFileSystem):
         disk = cls()
         at = source if at is None else at
         disk.make_dir(at)
-        loaded(source, disk._directory(at))
+        import_tree(source, disk._directory(at))
         disk.sync_all()
         disk._gate.calls.clear()
         return disk
@@ -59,7 +59,7 @@ class SimulatedDisk(SimulatedFileSystem):
     def export(self, target: Path, root: Path = ROOT) -> None:
         """Copy the files below ``root`` into a real directory, with their times."""
         with self._gate.lock:
-            exported(self._directory(root), target)
+            export_tree(self._directory(root), target)
 
     # --- contents ---
 

@@ -116,7 +116,7 @@ def check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: 
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {resource.name}"
             )
     try:
-        NetworkLimits.of(config.with_dynamic(texts, of_all=not resource.name))
+        NetworkLimits.of(config.with_dynamic(texts, cluster_wide=not resource.name))
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
 

@@ -40,7 +40,7 @@ class Rewritten(NamedTuple):
 
 
 def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: CleanedTransactions) -> Rewritten:
-    """Rewrite a group. ``keys`` are the group's rows from ``of_all_groups``.
+    """Rewrite a group. ``keys`` are the group's rows from ``newest_of_all_groups``.
 
     CorruptRecordError and StorageError leave only the staging directory.
     """

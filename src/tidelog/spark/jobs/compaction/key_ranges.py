@@ -21,7 +21,7 @@ _SEED = 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def cut(table: pa.Table, columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+def split_by_number(table: pa.Table, columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
     """Yield the rows of ``table`` in one block for each number in ``columns``, which has one number per row."""
     order = np.argsort(columns, kind="stable")
     taken, numbers = table.take(pa.array(order)), columns[order]
@@ -44,7 +44,7 @@ def newest(tables: Iterable[pa.Table]) -> pa.Table:
     return found.rename_columns({"latest_max": "latest"}).select(KEYS.names)
 
 
-def of_all_groups(table: pa.Table) -> pa.Table:
+def newest_of_all_groups(table: pa.Table) -> pa.Table:
     """Return the same groups and keys, each with the key's largest offset in any group. Keys without an offset are left
     out."""
     largest = table.group_by("key", use_threads=False).aggregate([("latest", "max")])

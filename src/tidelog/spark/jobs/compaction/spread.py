@@ -31,7 +31,7 @@ from tidelog.runtime import Clock
 from tidelog.spark.jobs.compaction.group_keys import keys_of_group
 from tidelog.spark.jobs.compaction.group_rewriting import Rewritten, rewrite_group
 from tidelog.spark.jobs.compaction.key_file import KeyBlock, KeyFile, read_keys, write_keys
-from tidelog.spark.jobs.compaction.key_ranges import cut, of_all_groups, ranges_of
+from tidelog.spark.jobs.compaction.key_ranges import newest_of_all_groups, ranges_of, split_by_number
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog, transactions_at_groups
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.jobs.tasks import run_tasks
@@ -129,14 +129,14 @@ def _find_keys(work: _Finding) -> KeyFile:
     """Run step 3. The file has a block for each range, and there are as many ranges as groups."""
     keys = keys_of_group(work.spread, work.number)
     ranges = ranges_of(keys.column("key"), len(work.spread.groups))
-    return write_keys(LOCAL, work.spread.new_staging(), cut(keys, ranges))
+    return write_keys(LOCAL, work.spread.new_staging(), split_by_number(keys, ranges))
 
 
 def _latest_by_group(work: _Part) -> KeyFile:
     """Run step 4. The file has a block for each group."""
-    latest = of_all_groups(read_keys(LOCAL, work.blocks))
+    latest = newest_of_all_groups(read_keys(LOCAL, work.blocks))
     groups = latest.column("number").to_numpy().astype(np.int64)
-    return write_keys(LOCAL, work.spread.new_staging(), cut(latest, groups))
+    return write_keys(LOCAL, work.spread.new_staging(), split_by_number(latest, groups))
 
 
 def _rewrite(work: _Rewriting) -> Rewritten:

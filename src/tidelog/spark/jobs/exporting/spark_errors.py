@@ -30,7 +30,7 @@ _OURS = re.compile(r"^tidelog\.model\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
 @contextmanager
-def speaking_errors(format_name: str) -> Iterator[None]:
+def translated_errors(format_name: str) -> Iterator[None]:
     try:
         yield
     except TidelogError:

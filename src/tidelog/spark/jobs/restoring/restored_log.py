@@ -79,7 +79,7 @@ class LogRestoring:
             at = int(np.argmax(steps <= 0))
             raise OffsetsOutOfOrderError("a row's offset is not above that of the row before", offset=int(offsets[at]))
         set_by_broker = _numbers(rows, "timestampType") == TimestampType.LOG_APPEND
-        for first, last in pairwise(_cuts(offsets, times, set_by_broker)):
+        for first, last in pairwise(_batch_bounds(offsets, times, set_by_broker)):
             part = rows.slice(first, last - first).select(_RECORD)
             end, first_offset, last_offset = self._log.end_offset, int(offsets[first]), int(offsets[last - 1])
             batches = build_batches(
@@ -103,7 +103,7 @@ class LogRestoring:
         log.close()
         return restored
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Close the files."""
         self._log.close_handlers()
 
@@ -114,7 +114,7 @@ def _numbers(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(numbers)
 
 
-def _cuts(
+def _batch_bounds(
     offsets: npt.NDArray[np.int64], times: npt.NDArray[np.int64], set_by_broker: npt.NDArray[np.bool_]
 ) -> list[int]:
     """Return the row numbers at which a batch must end. A batch ends if the timestamp type changes, the log append time

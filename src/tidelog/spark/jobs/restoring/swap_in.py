@@ -22,11 +22,13 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 
 
-def swap_in(home: LogDirectory, partition: TopicPartition, staged: Path, *, end_offset: int, job_id: str) -> None:
+def swap_in(
+    log_directory: LogDirectory, partition: TopicPartition, staged: Path, *, end_offset: int, job_id: str
+) -> None:
     """Swap in ``staged``, a complete log on disk. An existing log must be empty, and is left for ``remove_staging``."""
-    place = home.path / partition.directory_name
+    place = log_directory.path / partition.directory_name
     if LOCAL.exists(place):
-        LOCAL.rename(place, new_staging(home.path, partition, job_id))
+        LOCAL.rename(place, new_staging(log_directory.path, partition, job_id))
     LOCAL.rename(staged, place)
-    LOCAL.sync_dir(home.path)
-    home.take_in(partition, end_offset)
+    LOCAL.sync_dir(log_directory.path)
+    log_directory.take_in(partition, end_offset)

@@ -80,7 +80,7 @@ class _Log:
         except TidelogError as error:
             self._error = error
             if self._restoring is not None:
-                self._restoring.give_up()
+                self._restoring.abandon()
 
     def finish(self) -> pa.RecordBatch:
         done: tuple[str | int | None, ...] = (None,) * 4

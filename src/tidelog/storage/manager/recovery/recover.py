@@ -48,9 +48,11 @@ def recover_directory(
         return recovery.finish(plan, *run.load_all())
 
 
-def recover(path: Path, *, now_ms: int, beside: tuple[Path, ...] = (), fs: FileSystem = LOCAL) -> RecoverResult:
+def recover(
+    path: Path, *, now_ms: int, sibling_directories: tuple[Path, ...] = (), fs: FileSystem = LOCAL
+) -> RecoverResult:
     """Recover with the cluster metadata's settings over the defaults. Raise the first failure."""
-    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms, beside=beside))
+    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms, sibling_directories=sibling_directories))
     for _, error in result.failures:
         raise error
     return result

@@ -42,7 +42,7 @@ class RecoverOptions:
     config: LogConfig = field(default_factory=LogConfig)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     use_cluster_metadata: bool = True
-    beside: tuple[Path, ...] = ()
+    sibling_directories: tuple[Path, ...] = ()
     """Log directories. The metadata log of one is used for others of the same broker that have none."""
     threads: int | None = None
     """None means one thread per processor."""
@@ -168,7 +168,7 @@ def plan_directory(
 def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> ClusterMetadata:
     if not options.use_cluster_metadata:
         return ClusterMetadata()
-    return read_setting_sources(fs, (path, *options.beside))[path].metadata
+    return read_setting_sources(fs, (path, *options.sibling_directories))[path].metadata
 
 
 def load_request(fs: FileSystem, path: Path, plan: PartitionPlan, options: RecoverOptions) -> LoadRequest:

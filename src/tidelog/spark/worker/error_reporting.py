@@ -3,8 +3,8 @@
 - Spark shows a worker's traceback without Spark's own frames. ``short_errors`` also removes tidelog's frames if the
   error is a TidelogError. If Spark shows all frames (``simplifiedTraceback`` is off), the sentence comes first. For
   this the error gets a copy of itself as cause: a cause is printed first, and a never raised one has no frames.
-- A worker whose interpreter lacks this package could only report a failed import. ``speaking_reduce`` pickles an object
-  so that the error names the interpreter and the remedy.
+- A worker whose interpreter lacks this package could only report a failed import. ``reduce_with_import_hint``
+  pickles an object so that the error names the interpreter and the remedy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def short_errors_of_items(function: Callable[_P, Iterator[_T]]) -> Callable[_P, 
     return iterate
 
 
-def speaking_reduce(kind: type, *arguments: object) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def reduce_with_import_hint(kind: type, *arguments: object) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the result for ``__reduce__`` that makes ``kind(*arguments)`` if ``kind`` can be imported."""
 
     # A nested function is pickled by value, so it can run where its module is missing.

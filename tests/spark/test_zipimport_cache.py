@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.spark.worker.zip_finders import forget_zip_finders
+from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 
 
 def test_modules_of_an_archive_are_found_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,7 @@ def test_modules_of_an_archive_are_found_before_and_after(tmp_path: Path, monkey
     assert importlib.import_module("shipped_first").NAME == "first"
     assert isinstance(sys.path_importer_cache[str(archive)], zipimport.zipimporter)
 
-    forget_zip_finders()
+    clear_zipimport_cache()
     assert not any(isinstance(finder, zipimport.zipimporter) for finder in sys.path_importer_cache.values())
     importlib.invalidate_caches()
     assert importlib.import_module("shipped_second").NAME == "second"

@@ -13,8 +13,8 @@ from log_maker import BASE_TIME, data, mark_clean, marker, plain, write_segment
 from spark.in_process import reader_of, rows_of, splits_of
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
-from tidelog.spark.read.cutting import LEAST_SPLIT_BYTES, MOST_BYTES_OF_SEGMENTS, MOST_SPLIT_BYTES, Cutting
 from tidelog.spark.read.split import LogSplit
+from tidelog.spark.read.splitting import LEAST_SPLIT_BYTES, MOST_BYTES_OF_SEGMENTS, MOST_SPLIT_BYTES, SplitPlan
 
 ENDS = {"t-0": 300, "t-1": 75, "t-2": 400, "t-3": 64}
 
@@ -122,8 +122,8 @@ def test_the_default_size_follows_the_machine(monkeypatch: pytest.MonkeyPatch) -
     gib = 1024**3
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     for most in (MOST_SPLIT_BYTES, MOST_BYTES_OF_SEGMENTS):
-        assert Cutting()._target_bytes(100 * gib, most) == most
-        assert Cutting()._target_bytes(gib, most) == gib // 8
-        assert Cutting()._target_bytes(1000, most) == LEAST_SPLIT_BYTES
-        assert Cutting(split_bytes=5)._target_bytes(gib, most) == 5
-        assert Cutting(min_partitions=1024)._target_bytes(gib, most) == gib // 1024
+        assert SplitPlan()._target_bytes(100 * gib, most) == most
+        assert SplitPlan()._target_bytes(gib, most) == gib // 8
+        assert SplitPlan()._target_bytes(1000, most) == LEAST_SPLIT_BYTES
+        assert SplitPlan(split_bytes=5)._target_bytes(gib, most) == 5
+        assert SplitPlan(min_partitions=1024)._target_bytes(gib, most) == gib // 1024

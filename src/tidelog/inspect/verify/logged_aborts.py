@@ -22,7 +22,7 @@ from tidelog.storage.log.view.transaction_scan import ABORT, TransactionRows, sc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbortsShown:
+class LoggedAborts:
     """The aborts that one segment shows. Keys are offsets of abort markers."""
 
     producers: dict[int, int] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class AbortsShown:
         return None
 
 
-def aborts_shown(
+def logged_aborts(
     rows: TransactionRows, bounds: Iterable[tuple[int, int]], *, first_known: int, exact: bool
-) -> list[AbortsShown]:
+) -> list[LoggedAborts]:
     """Return one result for each segment. ``bounds`` are the segments' offsets ``[start, end)``. ``rows`` cover the
     whole log."""
     scan = scan_transactions(rows, {})
@@ -89,7 +89,7 @@ def aborts_shown(
     marker_rows = np.flatnonzero(rows.kind == ABORT)
     markers = dict(zip(rows.last_offset[marker_rows].tolist(), rows.producer_id[marker_rows].tolist(), strict=True))
     return [
-        AbortsShown(
+        LoggedAborts(
             producers={marker: producer for marker, producer in markers.items() if start <= marker < end},
             transactions={entry.last_offset: entry for entry in aborted if start <= entry.last_offset < end},
             first_known=first_known,

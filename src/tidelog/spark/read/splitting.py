@@ -34,7 +34,7 @@ MOST_SPLIT_BYTES = 256 * 1024 * 1024
 MOST_BYTES_OF_SEGMENTS = 512 * 1024 * 1024
 
 
-class Cuts(enum.Enum):
+class SplitBoundaries(enum.Enum):
     """The boundaries at which a range may be split."""
 
     BATCHES = enum.auto()
@@ -48,14 +48,14 @@ class PartitionRange:
 
     view: LogView
     piece: Piece
-    cuts: Cuts
+    boundaries: SplitBoundaries
     min_timestamp_ms: int | None = None
-    tells_tail: bool = False
+    reports_tail: bool = False
     """True if the bytes after the log end make a piece of their own when nothing else does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cutting:
+class SplitPlan:
     split_bytes: int | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -63,7 +63,7 @@ class Cutting:
     def tasks(self, ranges: list[PartitionRange], pool: Executor) -> list[LogSplit]:
         """Return the tasks by partition and offset."""
         # Segments are never split, so small ones are grouped up to the target size.
-        of_segments = any(part.cuts is Cuts.SEGMENTS for part in ranges)
+        of_segments = any(part.boundaries is SplitBoundaries.SEGMENTS for part in ranges)
         most_bytes = MOST_BYTES_OF_SEGMENTS if of_segments else MOST_SPLIT_BYTES
         target = self._target_bytes(sum(part.piece.size_bytes for part in ranges), most_bytes)
         nested: Iterable[list[Piece]] = pool.map(lambda part: _pieces(part, target), ranges)
@@ -85,18 +85,18 @@ class Cutting:
 def _pieces(part: PartitionRange, target_bytes: int) -> list[Piece]:
     whole = replace(part.piece, leads=True)
     pieces: list[Piece]
-    match part.cuts:
-        case Cuts.BATCHES:
+    match part.boundaries:
+        case SplitBoundaries.BATCHES:
             splits = part.view.splits(whole.start, whole.end, target_bytes, min_timestamp_ms=part.min_timestamp_ms)
             pieces = [
                 replace(whole, start=split.start, end=split.end, size_bytes=split.size_bytes, leads=number == 0)
                 for number, split in enumerate(splits)
             ]
-        case Cuts.SEGMENTS:
+        case SplitBoundaries.SEGMENTS:
             pieces = _by_segments(whole)
-        case Cuts.NONE:
+        case SplitBoundaries.NONE:
             pieces = [whole]
-    return [whole] if part.tells_tail and not pieces else pieces
+    return [whole] if part.reports_tail and not pieces else pieces
 
 
 def _by_segments(whole: Piece) -> list[Piece]:

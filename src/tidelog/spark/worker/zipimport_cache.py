@@ -14,7 +14,7 @@ import sys
 import zipimport
 
 
-def forget_zip_finders() -> None:
+def clear_zipimport_cache() -> None:
     finders = sys.path_importer_cache
     for path in [path for path, finder in finders.items() if isinstance(finder, zipimport.zipimporter)]:
         finders.pop(path, None)
