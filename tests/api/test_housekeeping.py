@@ -15,9 +15,9 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, ConfigError, LockedError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.kept_directories import KeptDirectories
 from tidelog.storage.manager.loading import LoadProgress
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.storage.manager.managed_directories import ManagedDirectories
+from tidelog.testing import ManualClock, ManualScheduler
 
 DAY_MS = 24 * 3_600_000
 
@@ -59,7 +59,7 @@ def test_several_directories_share_one_manager(tmp_path: Path) -> None:
 
 
 def test_retention_applies(tmp_path: Path) -> None:
-    clock = HeldClock(BASE_TIME)
+    clock = ManualClock(BASE_TIME)
     broker = BrokerConfig.load(
         overrides={
             "log.flush.offset.checkpoint.interval.ms": str(DAY_MS // 4),
@@ -68,7 +68,7 @@ def test_retention_applies(tmp_path: Path) -> None:
             "log.retention.hours": "168",
         }
     )
-    kept = KeptDirectories(LOCAL, [tmp_path], clock=clock, broker=broker, scheduler=HeldScheduler(clock))
+    kept = ManagedDirectories(LOCAL, [tmp_path], clock=clock, broker=broker, scheduler=ManualScheduler(clock))
     directory = Directory(LOCAL, [tmp_path], kept.directories(), clock=clock)
     log = directory.log("t", 0)
     log.append(b"old")

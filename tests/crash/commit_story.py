@@ -20,8 +20,8 @@ from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 from tidelog.storage.manager.staged.commit import CommitResult, commit_staged
 from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, StagedFile
 from tidelog.storage.manager.staged.staged_name import PREFIX, StagedName
-from tidelog.storage.manager.written_directory import WrittenDirectory
-from tidelog.testing import DiskCall, HeldClock, Kept, SimulatedDisk
+from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.testing import DiskCall, Kept, ManualClock, SimulatedDisk
 
 HOME = Path("/logs")
 OLD, NEW = TopicPartition("t", 0), TopicPartition("new", 3)
@@ -43,9 +43,9 @@ class CommitStory:
     def __init__(self) -> None:
         self.disk = SimulatedDisk()
         self.disk.make_dir(HOME)
-        self.clock = HeldClock(BASE_TIME + 1_000_000)
+        self.clock = ManualClock(BASE_TIME + 1_000_000)
         self.is_committed = False
-        directory = WrittenDirectory(self.disk, HOME, clock=self.clock, config=CONFIG)
+        directory = WritableDirectory(self.disk, HOME, clock=self.clock, config=CONFIG)
         opened = directory.open_log(HOME / OLD.directory_name)
         for number in range(12):
             opened.log.append(bytearray(plain(0, 1 + number % 3, size=60, timestamp=self.clock.now)))
@@ -90,7 +90,7 @@ def stage(disk: SimulatedDisk, writer: str) -> StagedCommit:
 
 
 def commit(disk: SimulatedDisk, wanted: StagedCommit) -> CommitResult:
-    return commit_staged(disk, HOME, wanted, clock=HeldClock(BASE_TIME + 2_000_000), config=CONFIG)
+    return commit_staged(disk, HOME, wanted, clock=ManualClock(BASE_TIME + 2_000_000), config=CONFIG)
 
 
 def commit_it(story: CommitStory) -> None:
@@ -128,7 +128,7 @@ def decided() -> CommitStory:
 
 
 def open_it(story: CommitStory) -> None:
-    WrittenDirectory(story.disk, HOME, clock=story.clock, config=CONFIG).close()
+    WritableDirectory(story.disk, HOME, clock=story.clock, config=CONFIG).close()
 
 
 COMMIT_SCENARIOS: tuple[tuple[str, Callable[[], CommitStory], Callable[[CommitStory], None]], ...] = (
@@ -175,7 +175,7 @@ def has_all(there: list[bytes], partition: TopicPartition) -> bool:
 
 def contents(disk: SimulatedDisk) -> dict[TopicPartition, list[bytes]]:
     """Return all batches of each log as its owner would find them, from a copy of the disk."""
-    directory = WrittenDirectory(disk.after_crash(Kept()), HOME, clock=HeldClock(BASE_TIME), config=CONFIG)
+    directory = WritableDirectory(disk.after_crash(Kept()), HOME, clock=ManualClock(BASE_TIME), config=CONFIG)
     found = {}
     for name in disk.list_directories(HOME):
         log = directory.open_log(HOME / name).log

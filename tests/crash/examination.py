@@ -23,7 +23,7 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
 from tidelog.storage.segment.file_names import DirectoryPurpose
-from tidelog.testing import HeldClock, SimulatedDisk
+from tidelog.testing import ManualClock, SimulatedDisk
 
 _MUCH = 1 << 20
 
@@ -84,7 +84,7 @@ def load(disk: SimulatedDisk, directory: Path, promise: Promise) -> PartitionLog
         OpenRequest(
             fs=disk,
             directory=directory,
-            clock=HeldClock(promise.now_ms),
+            clock=ManualClock(promise.now_ms),
             config=promise.config,
             clean_shutdown=promise.clean,
             recovery_point=promise.recovery_point,

@@ -14,7 +14,7 @@ from crash.story import CONFIG, ROOT, Stored
 from log_maker import BASE_TIME, plain
 from tidelog.model import TopicPartition
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.testing import HeldClock, SimulatedDisk
+from tidelog.testing import ManualClock, SimulatedDisk
 
 DISKS = (ROOT / "disk1", ROOT / "disk2")
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -31,7 +31,7 @@ class ManagerPromise:
 class ManagerStory:
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
-        self.clock = HeldClock(BASE_TIME + 1_000_000)
+        self.clock = ManualClock(BASE_TIME + 1_000_000)
         self.manager = new_manager(disk, self.clock)
         self.batches: dict[TopicPartition, list[Stored]] = {}
         self.flushed: dict[TopicPartition, int] = {}
@@ -65,7 +65,7 @@ class ManagerStory:
         return self
 
 
-def new_manager(disk: SimulatedDisk, clock: HeldClock) -> LogManager:
+def new_manager(disk: SimulatedDisk, clock: ManualClock) -> LogManager:
     return LogManager(disk, DISKS, default_config=CONFIG, clock=clock)
 
 
@@ -141,7 +141,7 @@ MANAGER_SCENARIOS: tuple[tuple[str, Callable[[], ManagerStory], Callable[[Manage
 
 def examine_start(disk: SimulatedDisk, promise: ManagerPromise) -> None:
     """Check a disk against the promise. Raise AssertionError, or an error of the start."""
-    clock = HeldClock(BASE_TIME + 2_000_000)
+    clock = ManualClock(BASE_TIME + 2_000_000)
     manager = new_manager(disk, clock)
     manager.startup()
     assert not manager.damaged

@@ -18,7 +18,7 @@ from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.producer import AppendOrigin
-from tidelog.testing import HeldClock, SimulatedDisk
+from tidelog.testing import ManualClock, SimulatedDisk
 
 ROOT = Path("/logs")
 HOME = ROOT / "t-0"
@@ -66,7 +66,7 @@ class Story:
     def __init__(self, disk: SimulatedDisk, *, config: LogConfig = CONFIG, directory: Path = HOME) -> None:
         self.disk = disk
         self.config = config
-        self.clock = HeldClock(BASE_TIME + 1_000_000)
+        self.clock = ManualClock(BASE_TIME + 1_000_000)
         self.directories: tuple[Path, ...] = (directory,)
         self.epoch = 0
         self.batches: list[Stored] = []

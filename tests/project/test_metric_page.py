@@ -14,7 +14,7 @@ from project.tree import ROOT, load
 from tidelog.runtime.metrics import MetricName, MetricRegistry
 from tidelog.runtime.metrics.reporters import load_reporters
 from tidelog.runtime.metrics.reporters.loading import KNOWN, WITHOUT_JVM
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 METRIC_PAGE = load("scripts/metric_page.py")
 
@@ -48,8 +48,8 @@ def test_the_reporter_of_the_page_reports(
     (tmp_path / "users_printing.py").write_text(examples()[0])
     monkeypatch.syspath_prepend(tmp_path)
     reporters = load_reporters({"kafka.metrics.reporters": "users_printing.Printing", "printing.seconds": "30"})
-    clock = HeldClock(0)
-    registry, scheduler = MetricRegistry(), HeldScheduler(clock)
+    clock = ManualClock(0)
+    registry, scheduler = MetricRegistry(), ManualScheduler(clock)
     scheduler.startup()
     registry.gauge(MetricName("g", "T", "N"), lambda: 7)
     reporters.start(registry, scheduler)

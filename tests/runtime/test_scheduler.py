@@ -13,7 +13,7 @@ import pytest
 from new_threads import new_threads
 from tidelog.model import StorageError
 from tidelog.runtime import ThreadScheduler
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 SOON = 60.0
 """The longest wait, in seconds, for an event that takes milliseconds on an idle machine."""
@@ -126,7 +126,7 @@ def test_threads_too_many_end_when_they_are_idle(scheduler: ThreadScheduler) -> 
 
 
 def test_a_task_does_not_overlap_itself_and_missed_runs_are_left_out() -> None:
-    clock = HeldClock(1_000)
+    clock = ManualClock(1_000)
     scheduler = ThreadScheduler(4, clock=clock)
     scheduler.startup()
     begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
@@ -161,7 +161,7 @@ def test_a_task_does_not_overlap_itself_and_missed_runs_are_left_out() -> None:
 
 
 def test_tasks_come_in_order_of_time_then_as_they_were_given() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     scheduler = ThreadScheduler(1, clock=clock)
     scheduler.startup()
     ran: list[str] = []
@@ -174,7 +174,7 @@ def test_tasks_come_in_order_of_time_then_as_they_were_given() -> None:
 
 
 def test_a_cancelled_task_does_not_run_any_more() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     scheduler = ThreadScheduler(1, clock=clock)  # one thread: once a later task has run, all earlier ones have
     scheduler.startup()
     ran: list[str] = []
@@ -237,7 +237,7 @@ def test_errors_are_counted_and_logged_once_and_the_task_goes_on(
 
 
 def test_shutdown_waits_for_what_runs_and_begins_nothing_more() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     scheduler = ThreadScheduler(4, clock=clock)
     scheduler.startup()
     begun, ended = threading.Event(), threading.Event()

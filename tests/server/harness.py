@@ -35,9 +35,9 @@ class BrokerHome(Broker):
         "controller.listener.names": "CONTROLLER",
     }
 
-    def __init__(self, directory: Path, *, held_time: bool = False, **settings: str) -> None:
+    def __init__(self, directory: Path, *, manual_time: bool = False, **settings: str) -> None:
         configs = {key.replace("_", "."): value for key, value in settings.items()}
-        super().__init__(directory, configs=configs, held_time=held_time)
+        super().__init__(directory, configs=configs, manual_time=manual_time)
 
     @property
     def broker(self) -> Server:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.model import DirectoryError, FileMissingError, LockedError, StorageError
-from tidelog.testing import DiskFault, HeldClock, SimulatedDisk
+from tidelog.testing import DiskFault, ManualClock, SimulatedDisk
 from tidelog.testing.disk import CHANGING_CALLS, SimulatedFile
 
 HOME = Path("/disk")
@@ -137,7 +137,7 @@ def test_directories_below_a_file_cannot_be_made_and_the_one_asked_for_is_named(
 
 
 def test_slow_calls_move_the_clock() -> None:
-    clock = HeldClock(1000)
+    clock = ManualClock(1000)
     disk = SimulatedDisk(clock=clock)
     disk.fail(DiskFault(delay_ms=20, calls={"sync"}, times=2))
     with disk.open(Path("/file"), create=True) as file:
@@ -165,7 +165,7 @@ def test_another_process_holds_a_lock(disk: SimulatedDisk) -> None:
 
 
 def test_files_have_the_times_of_the_clock() -> None:
-    clock = HeldClock(1000)
+    clock = ManualClock(1000)
     disk = SimulatedDisk(clock=clock)
     with disk.open(Path("/file"), create=True) as file:
         clock.now += 5

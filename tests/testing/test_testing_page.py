@@ -36,7 +36,7 @@ def test_the_example_of_a_broker_runs(capsys: pytest.CaptureFixture[str]) -> Non
     assert printed(BROKER, capsys) == [str([b"first", b"second", b"third"])]
 
 
-def test_the_example_of_held_time_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_manual_time_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(HELD, capsys) == ["1", "0"]
 
 

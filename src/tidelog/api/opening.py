@@ -16,9 +16,9 @@ from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
-from tidelog.storage.manager.kept_directories import KeptDirectories
 from tidelog.storage.manager.loading import ProgressListener
-from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
+from tidelog.storage.manager.managed_directories import ManagedDirectories
+from tidelog.storage.manager.writable_directory import SingleLog, WritableDirectory
 
 PathLike = str | os.PathLike[str]
 
@@ -79,12 +79,12 @@ def open_directory(
     if housekeeping:
         broker = BrokerConfig() if server_properties is None else BrokerConfig.load(Path(server_properties))
         broker.log_warnings()
-        kept = KeptDirectories(BY_PATH, paths, clock=clock, broker=broker, on_progress=on_progress)
-        return Directory(BY_PATH, paths, kept.directories(), clock=clock)
+        managed = ManagedDirectories(BY_PATH, paths, clock=clock, broker=broker, on_progress=on_progress)
+        return Directory(BY_PATH, paths, managed.directories(), clock=clock)
     writers: dict[Path, DirectoryWriter] = {}
     try:
         for directory in paths:
-            writers[directory] = WrittenDirectory(BY_PATH, directory, clock=clock)
+            writers[directory] = WritableDirectory(BY_PATH, directory, clock=clock)
         return Directory(BY_PATH, paths, writers, clock=clock)
     except BaseException:
         for writer in writers.values():

@@ -59,7 +59,7 @@ class TransactionBlock:
             raise InvalidTransactionStateError("a transaction is begun once: make another")
         if self._session is None:
             assert self._pool is not None
-            self._session = self._pool.borrow()
+            self._session = self._pool.check_out()
         self._part = self._session.begin()
         return self
 
@@ -75,7 +75,7 @@ class TransactionBlock:
                 self._abort_after(error)
         finally:
             if self._pool is not None and self._session is not None:
-                self._pool.give_back(self._session)
+                self._pool.check_in(self._session)
 
     def _abort_after(self, error: BaseException) -> None:
         """Abort after the block's error, which stays the raised one. A failure to abort is added as a note."""

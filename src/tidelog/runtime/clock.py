@@ -38,7 +38,7 @@ SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FixedClock:
     """A clock that always shows the same time, so that all tasks of a job agree. Durations are the machine's."""
 
     epoch_ms: int

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         PowerLoss,
         SimulatedDisk,
     )
-    from tidelog.testing.held_clock import HeldClock
-    from tidelog.testing.held_scheduler import HeldScheduler, HeldTask
+    from tidelog.testing.manual_clock import ManualClock
+    from tidelog.testing.manual_scheduler import ManualScheduler, ManualTask
 
 __all__ = [
     "ApiKey",
@@ -35,11 +35,11 @@ __all__ = [
     "DiskFault",
     "ErrorCode",
     "EveryChoice",
-    "HeldClock",
-    "HeldScheduler",
-    "HeldTask",
     "Kept",
     "Lost",
+    "ManualClock",
+    "ManualScheduler",
+    "ManualTask",
     "PowerLoss",
     "SimulatedDisk",
 ]
@@ -48,9 +48,9 @@ _HOMES = {
     "ApiKey": "tidelog.protocol.api_key",
     "Broker": "tidelog.testing.broker",
     "ErrorCode": "tidelog.protocol.errors",
-    "HeldClock": "tidelog.testing.held_clock",
-    "HeldScheduler": "tidelog.testing.held_scheduler",
-    "HeldTask": "tidelog.testing.held_scheduler",
+    "ManualClock": "tidelog.testing.manual_clock",
+    "ManualScheduler": "tidelog.testing.manual_scheduler",
+    "ManualTask": "tidelog.testing.manual_scheduler",
 }
 """The modules of the names that are not in ``tidelog.testing.disk``."""
 

@@ -6,7 +6,7 @@ fixture                 scope    value
 ``kafka_broker``        session  a ``tidelog.testing.Broker``
 ``bootstrap_servers``   session  its address, as clients take it
 ``kafka_topic``         test     the name of a new topic with one partition in it
-``held_kafka_broker``   test     a broker of the test's own, whose time passes only by ``advance``
+``manual_time_kafka_broker``   test     a broker of the test's own, whose time passes only by ``advance``
 ======================  =======  ====================================================================================
 
 No broker code is imported before a test requests a broker, so the plugin costs other test runs nothing.
@@ -53,8 +53,8 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def held_kafka_broker() -> Iterator[Broker]:
+def manual_time_kafka_broker() -> Iterator[Broker]:
     from tidelog.testing.broker import Broker
 
-    with Broker(held_time=True) as broker:
+    with Broker(manual_time=True) as broker:
         yield broker

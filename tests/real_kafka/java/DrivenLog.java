@@ -52,7 +52,7 @@ final class DrivenLog {
     private static final int V2_HEADER_BYTES = 61;
     private static final int V2_PRODUCER_ID_POSITION = 43;
 
-    private final HeldTime time = new HeldTime();
+    private final ManualTime time = new ManualTime();
     private final HeldTasks tasks = new HeldTasks(time);
     private final Map<String, String> settings = new HashMap<>();
     private final Map<Long, VerificationGuard> guards = new HashMap<>();

@@ -11,13 +11,13 @@ import org.apache.kafka.server.util.Scheduler;
  * are due and asked for; the flush that follows a roll, and what is periodic, never runs.
  */
 final class HeldTasks implements Scheduler {
-    private final HeldTime time;
+    private final ManualTime time;
     private final List<Task> tasks = new ArrayList<>();
 
     private record Task(Runnable work, long dueMs, boolean isDeletion) {
     }
 
-    HeldTasks(HeldTime time) {
+    HeldTasks(ManualTime time) {
         this.time = time;
     }
 

@@ -3,7 +3,7 @@ import java.util.function.Supplier;
 import org.apache.kafka.common.utils.Time;
 
 /** A clock that stands still until it is set. */
-final class HeldTime implements Time {
+final class ManualTime implements Time {
     private long nowMs;
 
     void set(long timeMs) {

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tidelog.runtime.metrics import Histogram, Timer
 from tidelog.runtime.metrics.reservoir import ALPHA, SIZE, Reservoir, quantile
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 VALUES = st.lists(st.integers(0, 10**9), max_size=200)
 
 
 @given(VALUES)
 def test_beside_the_statistics_of_all_values(values: list[int]) -> None:
-    histogram = Histogram(HeldClock(0))
+    histogram = Histogram(ManualClock(0))
     for value in values:
         histogram.update(value)
     found = histogram.values()
@@ -63,7 +63,7 @@ def test_the_highest_priorities_stay(steps: list[tuple[int, int]], size: int, se
 
 
 def test_newer_values_push_out_older_ones() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     histogram = Histogram(clock, random.Random(1).random)
     for _ in range(5 * SIZE):
         histogram.update(1)
@@ -91,7 +91,7 @@ def test_a_process_may_run_for_years() -> None:
 
 
 def test_a_timer_is_a_meter_and_a_histogram_of_milliseconds() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     ticks = iter([0, 1_500_000, 10_000_000, 12_500_000])
     timer = Timer(clock, nanoseconds=lambda: next(ticks))
     with timer.time():

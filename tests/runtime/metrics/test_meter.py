@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.runtime.metrics import Meter
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 RATES = {"OneMinuteRate": 1, "FiveMinuteRate": 5, "FifteenMinuteRate": 15}
 
 
 def test_nothing_happened() -> None:
-    meter = Meter(HeldClock(7))
+    meter = Meter(ManualClock(7))
     assert set(meter.values().values()) == {0}
 
 
 def test_a_steady_rate_is_what_all_rates_say() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     meter = Meter(clock)
     for _ in range(600):
         meter.mark(3)
@@ -34,7 +34,7 @@ def test_a_steady_rate_is_what_all_rates_say() -> None:
 
 
 def test_the_first_interval_sets_the_rate_and_a_minute_of_quiet_leaves_a_third() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     meter = Meter(clock)
     meter.mark(10)
     assert meter.values()["OneMinuteRate"] == 0.0
@@ -47,7 +47,7 @@ def test_the_first_interval_sets_the_rate_and_a_minute_of_quiet_leaves_a_third()
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 50), st.booleans()), max_size=60))
 def test_beside_a_rate_that_is_carried_on_every_five_seconds(steps: list[tuple[int, int, bool]]) -> None:
     """Each step is a wait, a number of events, and perhaps a report, which must change nothing."""
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     meter = Meter(clock)
     expected: dict[str, float | None] = dict.fromkeys(RATES)
     pending = total = now = 0

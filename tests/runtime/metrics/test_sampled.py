@@ -8,18 +8,18 @@ import pytest
 
 from tidelog.runtime.metrics.sampled.sampled_meter import WINDOW_MS, SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 
 @pytest.mark.parametrize(("events", "rate"), [(10, 1 / 3), (20, 2 / 3), (30, 1.0), (50, 5 / 3)])
 def test_a_rate_that_has_just_begun_is_of_a_whole_window(events: int, rate: float) -> None:
-    meter = SampledMeter(HeldClock(0).monotonic_ms)
+    meter = SampledMeter(ManualClock(0).monotonic_ms)
     meter.mark(events)
     assert (meter.count, meter.rate) == (events, pytest.approx(rate))
 
 
 def test_what_is_older_than_two_windows_is_in_the_count_alone() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     meter = SampledMeter(clock.monotonic_ms)
     assert (meter.count, meter.rate) == (0, 0.0)
     meter.mark(30)
@@ -33,7 +33,7 @@ def test_what_is_older_than_two_windows_is_in_the_count_alone() -> None:
 
 
 def test_times_are_of_the_last_two_windows() -> None:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     times = SampledTimes(clock.monotonic_ms)
     assert math.isnan(times.longest_ms)
     assert math.isnan(times.mean_ms)
@@ -49,7 +49,7 @@ def test_times_are_of_the_last_two_windows() -> None:
 
 
 def test_what_fails_is_not_measured() -> None:
-    times = SampledTimes(HeldClock(0).monotonic_ms)
+    times = SampledTimes(ManualClock(0).monotonic_ms)
     with pytest.raises(ZeroDivisionError), times.measured():
         _ = 1 / 0
     assert math.isnan(times.mean_ms)

@@ -10,7 +10,7 @@ import pytest
 from real_kafka.java import run_java
 from tidelog.runtime.metrics import MetricKind, MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 pytestmark = pytest.mark.kafka
 
@@ -18,7 +18,7 @@ RATES = ("MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate")
 """Rates, which depend on the elapsed time."""
 
 
-def ours(values: list[int], clock: HeldClock) -> MetricRegistry:
+def ours(values: list[int], clock: ManualClock) -> MetricRegistry:
     registry = MetricRegistry(clock=clock)
     registry.gauge(MetricName("kafka.test", "Test", "AGauge"), lambda: values[-1])
     meter = registry.meter(MetricName("kafka.test", "Test", "AMeter"))
@@ -38,8 +38,8 @@ def test_the_same_numbers_give_the_same_files_and_attributes(tmp_path: Path) -> 
     theirs.mkdir()
     printed = [line.split("\t") for line in run_java("YammerMetrics", tmp_path / "values", theirs).splitlines()]
 
-    clock = HeldClock(1_700_000_000_000)
-    registry, scheduler = ours(values, clock), HeldScheduler(clock)
+    clock = ManualClock(1_700_000_000_000)
+    registry, scheduler = ours(values, clock), ManualScheduler(clock)
     scheduler.startup()
     reporter = CsvReporter(clock)
     reporter.configure({"kafka.csv.metrics.reporter.enabled": "true", "kafka.csv.metrics.dir": str(mine)})

@@ -26,8 +26,8 @@ from tidelog.server.groups.offsets.offset_store import OffsetStore
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.groups.shard_context import ShardContext
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 START_MS = 1_700_000_000_000
 GROUP = "g"
@@ -139,14 +139,14 @@ class Rig:
         topics: MemoryTopics | None = None,
         *,
         timeouts: GroupTimeouts | None = None,
-        clock: HeldClock | None = None,
+        clock: ManualClock | None = None,
         **settings: Any,
     ) -> None:
-        self.clock = clock or HeldClock(START_MS)
+        self.clock = clock or ManualClock(START_MS)
         self.topics = topics or MemoryTopics()
         self.journal = MemoryJournal()
         self.settings = CoordinatorSettings(**{"initial_rebalance_delay_ms": 3000, **settings})
-        self.timers = KeyedTimers(HeldTimers(self.clock))
+        self.timers = KeyedTimers(ManualTimers(self.clock))
         self.shard = Shard(
             ShardContext(
                 groups=GroupMap(),
@@ -162,7 +162,7 @@ class Rig:
 
     def reloaded(self, **settings: Any) -> Rig:
         """Return a shard that another coordinator loads from the log."""
-        rig = Rig(self.topics, clock=HeldClock(self.clock.now_ms()), **settings)
+        rig = Rig(self.topics, clock=ManualClock(self.clock.now_ms()), **settings)
         rig.journal.lines = list(self.journal.lines)
         for offset, line in enumerate(rig.journal.lines):
             if len(line) == 2:

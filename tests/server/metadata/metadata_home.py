@@ -18,7 +18,7 @@ from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, Em
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
-from tidelog.testing import HeldClock, HeldScheduler, SimulatedDisk
+from tidelog.testing import ManualClock, ManualScheduler, SimulatedDisk
 
 T = TypeVar("T")
 DATA = Path("/data")
@@ -35,8 +35,8 @@ class MetadataHome:
         self.fs = SimulatedDisk() if fs is None else fs
         self.node_id = node_id
         self.settings = {"log.dirs": str(DATA), **(settings or {})}
-        self.clock = HeldClock(NOW_MS)
-        self.scheduler = HeldScheduler(self.clock)
+        self.clock = ManualClock(NOW_MS)
+        self.scheduler = ManualScheduler(self.clock)
         self.scheduler.startup()
         self.failures: list[TidelogError] = []
         self.epoch: int | None = None

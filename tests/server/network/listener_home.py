@@ -27,8 +27,8 @@ from tidelog.server.security.listener_security import OPEN, ListenerSecurity
 from tidelog.server.security.security_protocol import SecurityProtocol
 from tidelog.server.security.tls_settings import TlsSettings
 from tidelog.testing.broker.loop_thread import LoopThread
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 Answerer = Callable[[bytes], Reply | Awaitable[Reply]]
 
@@ -73,7 +73,7 @@ class ListenerHome:
         """Override Kafka's defaults with ``limits``, which are fields of NetworkLimits."""
         self.begun: list[bytes] = []
         """The requests that reached the service, by time."""
-        self.clock = HeldClock(1_000_000)
+        self.clock = ManualClock(1_000_000)
         self._answer = answer
         self._changed = threading.Condition()
         self._thread = LoopThread()
@@ -83,7 +83,7 @@ class ListenerHome:
         self.listener = Listener(
             Endpoint(name="PLAINTEXT", host=host, port=0),
             loop=self._thread.loop,
-            timers=HeldTimers(self.clock),
+            timers=ManualTimers(self.clock),
             service=self,
             limits=self.limits,
             counts=self.counts,

@@ -22,8 +22,8 @@ from tidelog.server.principal import Principal
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.quotas.quota_metrics import MOST_REPORTED, quota_samples
 from tidelog.server.request_context import RequestContext
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 OF_C: QuotaEntity = (("client-id", "c"),)
 OF_ANY: QuotaEntity = (("client-id", None),)
@@ -36,8 +36,8 @@ class QuotaHome:
     """Quotas with a manual clock."""
 
     def __init__(self) -> None:
-        self.clock = HeldClock(1_000_000)
-        self.quotas = ClientQuotas(BrokerConfig.load(), HeldTimers(self.clock))
+        self.clock = ManualClock(1_000_000)
+        self.quotas = ClientQuotas(BrokerConfig.load(), ManualTimers(self.clock))
 
     def context(self, client_id: str | None = "c", *, user: str = "ANONYMOUS") -> RequestContext:
         peer = Peer(

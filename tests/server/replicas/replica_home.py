@@ -21,8 +21,8 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 NODE = 1
 T0 = TopicPartition("t", 0)
@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 class ReplicaHome:
     def __init__(self, *directories: Path, **settings: Any) -> None:
         """Use ``settings`` for every log."""
-        self.clock = HeldClock(BASE_TIME)
-        self.timers = HeldTimers(self.clock)
+        self.clock = ManualClock(BASE_TIME)
+        self.timers = ManualTimers(self.clock)
         self.image = MetadataImage()
         self.assigned: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self.offline: list[uuid.UUID] = []

@@ -59,11 +59,13 @@ def security_settings(files: Files) -> dict[str, str]:
 class SecureHome(BrokerHome):
     """A broker with a listener of each kind."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, held_time: bool = False) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, manual_time: bool = False
+    ) -> None:
         self.files = write_files(directory / "certificates")
         texts = security_settings(self.files) | dict(settings or {})
         own = {key.replace(".", "_"): text for key, text in texts.items()}
-        super().__init__(directory / "data", held_time=held_time, **own)
+        super().__init__(directory / "data", manual_time=manual_time, **own)
 
     def listener(self, name: str) -> Listener:
         return next(one for one in self.server.listeners if one.endpoint.name == name)

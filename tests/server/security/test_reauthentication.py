@@ -34,7 +34,7 @@ class HeldHome(SecureHome):
                 "listener.name.sasl.scram-sha-512.connections.max.reauth.ms": "0",
                 "connection.failed.authentication.delay.ms": str(DELAY_MS),
             },
-            held_time=True,
+            manual_time=True,
         )
 
 

@@ -32,8 +32,8 @@ from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.state_log import ReplicatedStateLog, load_records
 from tidelog.server.transactions.verification import Membership, Operation, Verified
 from tidelog.storage.producer import AppendOrigin, VerificationGuard
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 T = TypeVar("T")
 START = 1_700_000_000_000
@@ -44,8 +44,8 @@ STATE_PARTITIONS = 2
 class HeldWorld:
     def __init__(self, directory: Path, *, server_version: int = 2, block_size: int = 1000) -> None:
         self.loop = asyncio.new_event_loop()
-        self.clock = HeldClock(START)
-        self.timers = HeldTimers(self.clock)
+        self.clock = ManualClock(START)
+        self.timers = ManualTimers(self.clock)
         self.settings = TransactionSettings(add_retry_max_ms=100)
         self.replicas = LocalReplicas(directory, self.clock)
         self.server_version = server_version

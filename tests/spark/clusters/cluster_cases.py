@@ -17,7 +17,7 @@ from golden_sets import FLIGHTS
 from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import options_of
 from spark.in_process import rows as rows_in_process
-from tidelog.runtime.clock import Moment
+from tidelog.runtime.clock import FixedClock
 from tidelog.spark.jobs.compact import JobOptions, compact
 from tidelog.spark.jobs.count import count
 from tidelog.spark.jobs.export import ExportOptions, export
@@ -107,7 +107,7 @@ def test_a_log_over_many_tasks(spark: SparkSession, tmp_path: Path) -> None:
     dirty = make_dirty(tmp_path / "data", partitions=1)
     expected = shutil.copytree(dirty, tmp_path / "expected")
     sources = SettingSources(topic_overrides=SETTINGS)
-    compact_directory(LOCAL, expected, CompactOptions(sources=sources, clock=Moment(NOW_MS)))
+    compact_directory(LOCAL, expected, CompactOptions(sources=sources, clock=FixedClock(NOW_MS)))
     options = JobOptions(topic_settings=SETTINGS, now_ms=NOW_MS, spread_bytes=0)
     [row] = compact(spark, dirty, options, apply=True).collect()
     assert (row["error"], row["tasks"] > 1) == (None, True)

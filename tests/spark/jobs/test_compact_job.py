@@ -14,7 +14,7 @@ from dirty_directory import EVERY_LOG, TOPIC, last_values, make_dirty
 from log_maker import BASE_TIME, mark_clean
 from overflowed_log import three_pieces
 from tidelog.model import DirectoryError, Isolation
-from tidelog.runtime.clock import Moment
+from tidelog.runtime.clock import FixedClock
 from tidelog.spark.jobs.compact import JobOptions, compact, main
 from tidelog.spark.jobs.progress import OnProgress
 from tidelog.storage.fs import LOCAL
@@ -44,7 +44,7 @@ def run(
 def by_one_process(source: Path, target: Path) -> dict[str, bytes]:
     shutil.copytree(source, target)
     sources = SettingSources(topic_overrides=SETTINGS)
-    assert not compact_directory(LOCAL, target, CompactOptions(sources=sources, clock=Moment(NOW_MS))).failures
+    assert not compact_directory(LOCAL, target, CompactOptions(sources=sources, clock=FixedClock(NOW_MS))).failures
     return contents(target)
 
 

@@ -26,9 +26,9 @@ from tidelog.spark.write.topic_layout import TopicLayout, TopicLayouts
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.config import LogConfig
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
-CLOCK = HeldClock(BASE_TIME)
+CLOCK = ManualClock(BASE_TIME)
 
 
 def test_all_of_a_record_arrives(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidelog.spark.source import TidelogDataSource
 from tidelog.spark.write.batch_writer import LogWriter
 from tidelog.spark.write.stream_writer import LogStreamWriter
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.written_directory import WrittenDirectory
+from tidelog.storage.manager.writable_directory import WritableDirectory
 
 QUERY = query_of(["key", "value"])
 
@@ -57,6 +57,6 @@ def test_what_is_refused_at_once(tmp_path: Path, method: str) -> None:
     assert "append, not overwrite or complete" in said(ConfigError, True)
     assert "'topic' is not a legal name" in said(ConfigError, False, topic="no topic")
     assert not (tmp_path / "logs").exists()
-    directory = WrittenDirectory(LOCAL, tmp_path / "logs", clock=SYSTEM_CLOCK)
+    directory = WritableDirectory(LOCAL, tmp_path / "logs", clock=SYSTEM_CLOCK)
     assert "waited 1 ms for it" in said(LockedError, False, lockTimeout="1ms")
     directory.close()

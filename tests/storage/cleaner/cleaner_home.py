@@ -10,7 +10,7 @@ from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
 HOUR = 3_600_000
@@ -29,7 +29,7 @@ class CleanerHome:
     def __init__(self, root: Path, *, fs: FileSystem = LOCAL) -> None:
         self.fs = fs
         self.path, self.other = root / "disk1", root / "disk2"
-        self.clock = HeldClock(NOW)
+        self.clock = ManualClock(NOW)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: list[StorageError] = []
         self._opened: list[PartitionLog] = []

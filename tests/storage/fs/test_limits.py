@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.model import StorageError
-from tidelog.storage.fs import LOCAL, KeptOpen
+from tidelog.storage.fs import LOCAL, DescriptorCache
 from tidelog.storage.fs.limits import mapping_limit, open_file_limits
 
 OPEN_TOO_MANY = """
@@ -71,39 +71,39 @@ def test_the_limits_are_those_of_the_system() -> None:
 
 class Thing:
     def __init__(self) -> None:
-        self.times_let_go = 0
+        self.times_closed = 0
 
-    def let_go(self) -> None:
-        self.times_let_go += 1
+    def close_cached(self) -> None:
+        self.times_closed += 1
 
 
 def test_what_was_opened_first_is_let_go_of_first() -> None:
-    kept = KeptOpen(most=3)
+    kept = DescriptorCache(limit=3)
     things = [Thing() for _ in range(5)]
     for thing in things:
-        kept.opened(thing)
-    assert [thing.times_let_go for thing in things] == [1, 1, 0, 0, 0]
-    kept.let_go(things[3])
-    kept.opened(things[0])
-    kept.opened(things[0])
-    assert [thing.times_let_go for thing in things] == [1, 1, 0, 1, 0]
+        kept.register(thing)
+    assert [thing.times_closed for thing in things] == [1, 1, 0, 0, 0]
+    kept.close(things[3])
+    kept.register(things[0])
+    kept.register(things[0])
+    assert [thing.times_closed for thing in things] == [1, 1, 0, 1, 0]
     assert len(kept) == 3
 
 
 def test_what_is_gone_need_not_be_let_go_of() -> None:
-    kept = KeptOpen(most=2)
-    kept.opened(Thing())
+    kept = DescriptorCache(limit=2)
+    kept.register(Thing())
     thing = Thing()
     for _ in range(4):
-        kept.opened(Thing())
-    kept.opened(thing)
-    assert (len(kept), thing.times_let_go) == (2, 0)
+        kept.register(Thing())
+    kept.register(thing)
+    assert (len(kept), thing.times_closed) == (2, 0)
 
 
 def test_usually_a_quarter_of_what_the_process_may_have() -> None:
-    kept = KeptOpen()
+    kept = DescriptorCache()
     most = min(open_file_limits()[0], mapping_limit()) // 4
     things = [Thing() for _ in range(most + 1)]
     for thing in things:
-        kept.opened(thing)
-    assert [thing.times_let_go for thing in things[:2]] == [1, 0]
+        kept.register(thing)
+    assert [thing.times_closed for thing in things[:2]] == [1, 0]

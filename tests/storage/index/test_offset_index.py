@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import LOCAL, KeptOpen
+from tidelog.storage.fs import LOCAL, DescriptorCache
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition, mapped_index
 from tidelog.storage.index.mapped_index import PENDING_ENTRIES
 
@@ -116,7 +116,7 @@ def test_reopened_after_close(make: Make) -> None:
     assert not again.resize(again.max_index_bytes)
     again.append(BASE + 3, 30)
     assert again.lookup(BASE + 9) == (BASE + 3, 30)
-    again.close_handler()
+    again.close_without_trim()
     assert again.path.stat().st_size == 240
 
 
@@ -124,7 +124,7 @@ def test_nothing_is_asked_of_it_after_its_files_are_let_go(make: Make) -> None:
     """A closed index does not read a mapping that is gone, and does not trim its file."""
     index = make()
     index.append(BASE + 1, 10)
-    index.close_handler()
+    index.close_without_trim()
     for call in (lambda: index.lookup(BASE), index.sanity_check, index.truncate):
         with pytest.raises(ClosedError):
             call()
@@ -326,8 +326,8 @@ def test_readers_in_threads_while_the_index_is_reshaped(make: Make) -> None:
 
 def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two indexes share one mapping while they are searched and resized, and each search returns the right entry."""
-    kept = KeptOpen(most=1)
-    monkeypatch.setattr(mapped_index, "KEPT_OPEN", kept)
+    kept = DescriptorCache(limit=1)
+    monkeypatch.setattr(mapped_index, "DESCRIPTOR_CACHE", kept)
     first, second = make(1000), make(1000, name="other")
     for index in (first, second):
         for number in range(100):
@@ -364,8 +364,8 @@ def test_readers_in_threads_while_others_want_to_map(make: Make, monkeypatch: py
 
 
 def test_an_index_that_is_only_written_is_not_mapped(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = KeptOpen(most=10)
-    monkeypatch.setattr(mapped_index, "KEPT_OPEN", kept)
+    kept = DescriptorCache(limit=10)
+    monkeypatch.setattr(mapped_index, "DESCRIPTOR_CACHE", kept)
     index = make(1000)
     for number in range(100):
         index.append(BASE + number, 10 * number + 1)

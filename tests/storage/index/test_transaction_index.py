@@ -121,7 +121,7 @@ def test_a_directory_that_was_renamed(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     index = filled(TransactionIndexWriter(LOCAL, tmp_path / "old" / "x.txnindex", 0))
     (tmp_path / "old").rename(tmp_path / "new")
-    index.moved_to(tmp_path / "new" / "x.txnindex")
+    index.set_path_and_write(tmp_path / "new" / "x.txnindex")
     assert index.path.parent == tmp_path / "new"
     index.append(AbortedTransaction(5, 60, 70, 71))
     assert index.transactions()[:-1] == TRANSACTIONS

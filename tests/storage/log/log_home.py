@@ -15,7 +15,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
 RECORD_BYTES = len(plain(0, 1))
@@ -28,7 +28,7 @@ class LogHome:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = HeldClock(NOW)
+        self.clock = ManualClock(NOW)
         self._opened: list[PartitionLog] = []
 
     def open(self, *, clean: bool = True, log_start: int = 0, **options: Any) -> PartitionLog:

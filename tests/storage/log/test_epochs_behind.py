@@ -13,14 +13,14 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 
 def opened(directory: Path, recovery_point: int = 0, *, clean: bool = True) -> PartitionLog:
     request = OpenRequest(
         fs=LOCAL,
         directory=directory,
-        clock=HeldClock(BASE_TIME),
+        clock=ManualClock(BASE_TIME),
         config=LogConfig(segment_bytes=1000),
         clean_shutdown=clean,
         recovery_point=recovery_point,

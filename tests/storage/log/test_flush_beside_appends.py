@@ -13,13 +13,13 @@ from tidelog.kernel import scan_batches
 from tidelog.storage.index import OffsetIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
-from tidelog.testing import DiskFault, HeldClock, Lost, SimulatedDisk
+from tidelog.testing import DiskFault, Lost, ManualClock, SimulatedDisk
 
 ROOT = Path("/logs")
 BEFORE, MEANWHILE = 10, 70
 
 
-class BusyDisk(HeldClock):
+class BusyDisk(ManualClock):
     """A clock that lets another thread run once while the disk waits. That thread may wait for the flush's lock."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
@@ -91,7 +91,7 @@ def load(disk: SimulatedDisk, *, recovery_point: int) -> PartitionLog:
         OpenRequest(
             fs=disk,
             directory=ROOT / "t-0",
-            clock=HeldClock(BASE_TIME),
+            clock=ManualClock(BASE_TIME),
             config=LogConfig(index_interval_bytes=1, segment_index_bytes=4096),
             clean_shutdown=False,
             recovery_point=recovery_point,

@@ -30,7 +30,7 @@ from tidelog.storage.log.snapshot_files import SnapshotFiles
 from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.testing import HeldScheduler
+from tidelog.testing import ManualScheduler
 
 TOPIC = uuid.UUID("6d7f2b1a-54c5-4b0e-9a57-2f6a4f0c1d10")
 OTHER = uuid.UUID("00000000-0000-4000-8000-0000000000ff")
@@ -60,7 +60,7 @@ class TestTopicId:
 
     @pytest.mark.parametrize("is_given_later", [False, True])
     def test_it_is_written_at_once_in_the_background(self, home: LogHome, is_given_later: bool) -> None:
-        scheduler = HeldScheduler(home.clock)
+        scheduler = ManualScheduler(home.clock)
         scheduler.startup()
         log = home.open(scheduler=scheduler, topic_id=None if is_given_later else TOPIC)
         if is_given_later:
@@ -75,7 +75,7 @@ class TestTopicId:
         assert scheduler.names == []
 
     def test_a_log_that_ends_first_is_passed_over_in_the_background(self, home: LogHome) -> None:
-        scheduler = HeldScheduler(home.clock)
+        scheduler = ManualScheduler(home.clock)
         scheduler.startup()
         log = home.open(scheduler=scheduler, topic_id=TOPIC)
         log.close_handlers()

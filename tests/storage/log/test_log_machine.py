@@ -34,7 +34,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
 from tidelog.storage.producer import AppendOrigin
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 from tidelog.testing.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 
 PRODUCERS = st.integers(1, 3)
@@ -47,7 +47,7 @@ class LogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.home = tempfile.TemporaryDirectory()
-        self.clock = HeldClock(BASE_TIME + HOUR)
+        self.clock = ManualClock(BASE_TIME + HOUR)
         self.model = LogModel()
         self.written: dict[int, ModelBatch] = {}
         """Batches by last offset, including deleted ones at the log's beginning, because a snapshot remembers more."""

@@ -30,19 +30,19 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTransaction, TimeIndexWriter, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
 Open = Callable[..., PartitionLog]
 
 
 @pytest.fixture
-def clock() -> HeldClock:
-    return HeldClock(NOW)
+def clock() -> ManualClock:
+    return ManualClock(NOW)
 
 
 @pytest.fixture
-def open_log(tmp_path: Path, clock: HeldClock) -> Iterator[Open]:
+def open_log(tmp_path: Path, clock: ManualClock) -> Iterator[Open]:
     opened: list[PartitionLog] = []
 
     def make(*, clean: bool = True, recovery_point: int = 0, log_start: int = 0, **config: Any) -> PartitionLog:
@@ -176,7 +176,7 @@ class TestAppend:
                 add(log, batch(0, [b"x"], timestamp=timestamp))
         assert add(log, batch(0, [b"x"], timestamp=NOW - 1000) + batch(0, [b"x"], timestamp=NOW + 1000)) == range(2)
 
-    def test_the_log_sets_the_time(self, open_log: Open, clock: HeldClock) -> None:
+    def test_the_log_sets_the_time(self, open_log: Open, clock: ManualClock) -> None:
         log = open_log(message_timestamp_type="LogAppendTime")
         add(log, plain(0, 4))
         table = scan_batches(log.read(ReadLimits(start_offset=0, max_bytes=1 << 20)).data())
@@ -288,7 +288,7 @@ class TestRoll:
             add(log, one)
         assert log.base_offsets == [0, 2, 3]
 
-    def test_by_the_clock_where_records_have_no_time(self, open_log: Open, clock: HeldClock) -> None:
+    def test_by_the_clock_where_records_have_no_time(self, open_log: Open, clock: ManualClock) -> None:
         log = open_log(segment_ms=1000)
         for wait in (0, 1000, 1):
             clock.now += wait
@@ -438,7 +438,7 @@ class TestFlushAndClose:
             add(log, plain(0))
             assert log.recovery_point == expected
 
-    def test_where_nothing_was_appended_nothing_is_flushed(self, open_log: Open, clock: HeldClock) -> None:
+    def test_where_nothing_was_appended_nothing_is_flushed(self, open_log: Open, clock: ManualClock) -> None:
         """The flush is not counted, and does not change the time of the last flush, which the flusher uses."""
         log = open_log()
         add(log, plain(0))

@@ -13,7 +13,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.read_through import read_through
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 LARGE = 1 << 20
 
@@ -21,7 +21,7 @@ LARGE = 1 << 20
 @pytest.fixture
 def log(tmp_path: Path) -> Any:
     request = OpenRequest(
-        fs=LOCAL, directory=tmp_path / "t-0", clock=HeldClock(BASE_TIME), config=LogConfig(), clean_shutdown=True
+        fs=LOCAL, directory=tmp_path / "t-0", clock=ManualClock(BASE_TIME), config=LogConfig(), clean_shutdown=True
     )
     log = PartitionLog.open(request)
     for first in range(0, 30, 3):

@@ -16,7 +16,7 @@ from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.index import OffsetIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
 REACH = 2**31 - 1
@@ -46,7 +46,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
                 OpenRequest(
                     fs=fs,
                     directory=tmp_path / "t-0",
-                    clock=HeldClock(NOW),
+                    clock=ManualClock(NOW),
                     config=LogConfig(**({"segment_index_bytes": 4096} | config)),
                     clean_shutdown=clean,
                     log_start_offset=log_start,

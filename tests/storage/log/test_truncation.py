@@ -15,7 +15,7 @@ from tidelog.storage.epoch import EpochEntry
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 Open = Callable[..., PartitionLog]
 
@@ -29,7 +29,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
             OpenRequest(
                 fs=LOCAL,
                 directory=tmp_path / "t-0",
-                clock=HeldClock(BASE_TIME),
+                clock=ManualClock(BASE_TIME),
                 config=config or LogConfig(segment_index_bytes=4096),
                 **({"clean_shutdown": True, "is_sole_replica": False} | request),
             )

@@ -17,7 +17,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.testing import Chooser, DiskFault, HeldClock, HeldScheduler, SimulatedDisk
+from tidelog.testing import Chooser, DiskFault, ManualClock, ManualScheduler, SimulatedDisk
 from tidelog.testing.disk.disk_calls import CHANGING_CALLS
 
 NOW = BASE_TIME + 1_000_000
@@ -32,8 +32,8 @@ class ManagerHome:
     def __init__(self, root: Path, directories: int = 2, *, fs: FileSystem = LOCAL) -> None:
         self.fs = fs
         self.paths = [root / f"disk{number}" for number in range(1, directories + 1)]
-        self.clock = HeldClock(NOW)
-        self.scheduler = HeldScheduler(self.clock)
+        self.clock = ManualClock(NOW)
+        self.scheduler = ManualScheduler(self.clock)
         self.scheduler.startup()
         self.topic_settings: dict[str, dict[str, str]] = {}
         self.managers: list[LogManager] = []

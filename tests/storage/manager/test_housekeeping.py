@@ -17,7 +17,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 T0 = TopicPartition("t", 0)
 PERIODS = {
@@ -57,7 +57,7 @@ def test_each_task_has_kafkas_name_and_the_period_of_its_own_setting() -> None:
     kept: Any = SimpleNamespace(
         checkpoint_recovery_points=None, checkpoint_log_starts=None, checkpoint_high_watermarks=None
     )
-    Housekeeping(kept, settings, HeldClock(BASE_TIME), noted).start()
+    Housekeeping(kept, settings, ManualClock(BASE_TIME), noted).start()
     assert noted.tasks == {name: (30, period) for name, period in PERIODS.items()}
 
 

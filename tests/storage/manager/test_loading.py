@@ -14,7 +14,7 @@ from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content,
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.manager.directory import log_directory
-from tidelog.storage.manager.loading import TELL_EVERY_MS, LoadProgress, sentence
+from tidelog.storage.manager.loading import REPORT_EVERY_MS, LoadProgress, describe_progress
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
 
@@ -90,7 +90,7 @@ class TestProgress:
     def test_a_long_start_tells_of_itself_now_and_then(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
         killed(home)
         caplog.set_level(logging.INFO)
-        home.make(recovery_threads=1).startup(on_progress=lambda _: home.clock.sleep_ms(TELL_EVERY_MS // 4))
+        home.make(recovery_threads=1).startup(on_progress=lambda _: home.clock.sleep_ms(REPORT_EVERY_MS // 4))
         lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Loading: ")]
         assert len(lines) > 3
         assert " of 8 logs, " in lines[0]
@@ -100,12 +100,12 @@ class TestProgress:
 
     def test_sentences(self) -> None:
         counts = {"logs_done": 120, "logs_total": 2000, "bytes_done": 0, "bytes_total": 0, "elapsed_ms": 6000}
-        assert sentence(LoadProgress(**counts)) == "120 of 2000 logs, about 94 s left"
+        assert describe_progress(LoadProgress(**counts)) == "120 of 2000 logs, about 94 s left"
         counts |= {"bytes_done": 2_500_000, "bytes_total": 10_000_000}
         words = "120 of 2000 logs, 2.5 of 10.0 MB recovered, about 18 s left"
-        assert sentence(LoadProgress(**counts)) == words
+        assert describe_progress(LoadProgress(**counts)) == words
         counts |= {"bytes_done": 0, "logs_done": 0}
-        assert sentence(LoadProgress(**counts)) == "0 of 2000 logs, 0.0 of 10.0 MB recovered"
+        assert describe_progress(LoadProgress(**counts)) == "0 of 2000 logs, 0.0 of 10.0 MB recovered"
 
     def test_orderly_starts_say_so(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
         killed(home)

@@ -17,17 +17,17 @@ from tidelog.model import ConfigError, LockedError
 from tidelog.runtime import Scheduler
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.kept_directories import KeptDirectories
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.storage.manager.managed_directories import ManagedDirectories
+from tidelog.testing import ManualClock, ManualScheduler
 
 
-def kept(directory: Path, clock: HeldClock, scheduler: Scheduler | None, **settings: str) -> KeptDirectories:
+def kept(directory: Path, clock: ManualClock, scheduler: Scheduler | None, **settings: str) -> ManagedDirectories:
     overrides = {key.replace("_", "."): text for key, text in settings.items()}
     broker = BrokerConfig.load(None, overrides)
-    return KeptDirectories(LOCAL, [directory], clock=clock, broker=broker, scheduler=scheduler)
+    return ManagedDirectories(LOCAL, [directory], clock=clock, broker=broker, scheduler=scheduler)
 
 
-def served(home: KeptDirectories) -> str:
+def served(home: ManagedDirectories) -> str:
     (reporter,) = home.metrics.reporters.reporters
     assert isinstance(reporter, PrometheusReporter)
     host, port = reporter.address
@@ -37,11 +37,11 @@ def served(home: KeptDirectories) -> str:
 
 
 def test_csv_files_from_a_properties_file(tmp_path: Path) -> None:
-    clock = HeldClock(NOW)
+    clock = ManualClock(NOW)
     home = kept(
         tmp_path / "data",
         clock,
-        HeldScheduler(clock),
+        ManualScheduler(clock),
         kafka_metrics_reporters="kafka.metrics.KafkaCSVMetricsReporter",
         kafka_csv_metrics_reporter_enabled="true",
         kafka_csv_metrics_dir=str(tmp_path / "csv"),
@@ -62,7 +62,7 @@ def test_csv_files_from_a_properties_file(tmp_path: Path) -> None:
 
 def test_prometheus_serves_until_the_end(tmp_path: Path) -> None:
     before = threading.enumerate()
-    home = kept(tmp_path, HeldClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
+    home = kept(tmp_path, ManualClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
     fill(home.open_log(tmp_path / "orders-0").log, 1)
     text = served(home)
     assert 'kafka_log_log_logendoffset{partition="0",topic="orders"} 10.0' in text
@@ -72,7 +72,7 @@ def test_prometheus_serves_until_the_end(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_stops_nothing_of_its_parents(tmp_path: Path) -> None:
-    home = kept(tmp_path, HeldClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
+    home = kept(tmp_path, ManualClock(NOW), None, kafka_metrics_reporters="prometheus", tidelog_prometheus_port="0")
     child = os.fork()
     if child == 0:
         home.close(tmp_path)
@@ -83,8 +83,8 @@ def test_a_forked_child_stops_nothing_of_its_parents(tmp_path: Path) -> None:
 
 
 def test_without_reporters_nothing_runs_but_values_can_be_asked(tmp_path: Path) -> None:
-    clock = HeldClock(NOW)
-    scheduler = HeldScheduler(clock)
+    clock = ManualClock(NOW)
+    scheduler = ManualScheduler(clock)
     home = kept(tmp_path, clock, scheduler)
     assert not [name for name in scheduler.names if "metrics" in name]
     assert {sample.name.name for sample in home.metrics.registry.samples()} >= {"OfflineLogDirectoryCount"}

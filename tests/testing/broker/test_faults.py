@@ -117,7 +117,7 @@ def test_an_answer_that_is_lost_doubles_nothing_of_an_idempotent_producer(broker
 
 
 def test_a_delayed_request_is_carried_out_later(broker: Broker) -> None:
-    with Broker(held_time=True) as held, connected(held) as client:
+    with Broker(manual_time=True) as held, connected(held) as client:
         held.create_topic("t")
         held.delay_next(ApiKey.LIST_OFFSETS, ms=60_000)
         topics = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}]

@@ -110,7 +110,7 @@ def test_a_mistake_in_the_settings_is_an_error_and_leaves_nothing() -> None:
 
 
 def test_time_that_is_not_held_cannot_be_moved(broker: Broker) -> None:
-    with pytest.raises(RuntimeError, match="held_time"):
+    with pytest.raises(RuntimeError, match="manual_time"):
         broker.advance(1)
 
 

@@ -45,10 +45,10 @@ def test_its_fixtures_are_a_broker_a_topic_and_an_address(
             assert one.startswith("test_produce")
             assert one != other
 
-        def test_time(held_kafka_broker):
-            timers = held_kafka_broker.server.timers
+        def test_time(manual_time_kafka_broker):
+            timers = manual_time_kafka_broker.server.timers
             before = timers.now_ms()
-            held_kafka_broker.advance(5)
+            manual_time_kafka_broker.advance(5)
             assert timers.now_ms() == before + 5
         """
     )

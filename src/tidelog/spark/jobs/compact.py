@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from tidelog.config.java_properties import load_properties
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.runtime.clock import Moment
+from tidelog.runtime.clock import FixedClock
 from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
 from tidelog.spark.jobs.compaction.compaction_rows import SCHEMA, Row, plan_row, refused_row
 from tidelog.spark.jobs.compaction.spread import compact_spread
@@ -112,7 +112,7 @@ def compact(
         overrides={} if options.min_dirty_ratio is None else {RATIO_KEY: str(options.min_dirty_ratio)},
         topic_overrides=options.topic_settings,
     )
-    clock = Moment(SYSTEM_CLOCK.now_ms() if options.now_ms is None else options.now_ms)
+    clock = FixedClock(SYSTEM_CLOCK.now_ms() if options.now_ms is None else options.now_ms)
     of_path = {path: CompactOptions(sources=sources[path], clock=clock, threads=1) for path in paths}
     do = _applied if apply else _planned
     return spark.createDataFrame(list(do(spark, of_path, options, on_progress)), SCHEMA)

@@ -1,8 +1,8 @@
 """The limits of this process for open files (``ulimit -n``) and file mappings (``vm.max_map_count``).
 
-A log that accepts appends holds one open file. The files that stay open for speed are bounded (``kept_open``). So ten
-thousand logs fit into the usual system limits once the soft limit of open files is raised to the hard one. If a call
-still exceeds a limit, the error names the limit and says how to raise it. Source: the JVM also raises its limit at
+A log that accepts appends holds one open file. The files that stay open for speed are bounded (``descriptor_cache``).
+So ten thousand logs fit into the usual system limits once the soft limit of open files is raised to the hard one. If a
+call still exceeds a limit, the error names the limit and says how to raise it. Source: the JVM also raises its limit at
 startup (``-XX:+MaxFDLimit``).
 """
 

@@ -10,8 +10,8 @@ process with SIGBUS if the disk is full, while ``pwrite`` raises. New entries st
 the entries, and zeros. Only ``flush`` guarantees more.
 
 A process may have few mappings and descriptors but very many indexes. An index that is only written has neither. The
-first search maps the file, and ``KEPT_OPEN`` bounds the mappings. A mapping is closed before the file shrinks, so a
-reader in another thread gets ValueError and retries, instead of SIGBUS:
+first search maps the file, and ``DESCRIPTOR_CACHE`` bounds the mappings. A mapping is closed before the file shrinks,
+so a reader in another thread gets ValueError and retries, instead of SIGBUS:
 
 =====================================  =============================================================================
 thread                                 steps
@@ -23,8 +23,8 @@ a writer that reshapes the file        replaces the view by one of the next gene
                                        mappings; reshapes
 =====================================  =============================================================================
 
-Thread rule: the caller of a writing call holds the partition's lock. Reading calls, ``sync`` and ``let_go`` may come
-from any thread. Source: Kafka's ``AbstractIndex``.
+Thread rule: the caller of a writing call holds the partition's lock. Reading calls, ``sync`` and ``close_cached`` may
+come from any thread. Source: Kafka's ``AbstractIndex``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tidelog.model import ClosedError, FileMissingError, StorageError
-from tidelog.storage.fs import KEPT_OPEN, File, FileSystem, MappedBytes, sync_whole
+from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, MappedBytes, sync_whole
 
 PENDING_ENTRIES = 64
 """The number of entries per write to the file."""
@@ -188,31 +188,31 @@ class MappedIndex(ABC):
         self._fs.rename(self._path, path)
         self._path = path
 
-    def moved_to(self, path: Path) -> None:
+    def set_path_and_write(self, path: Path) -> None:
         """Adopt the new path of a renamed file or directory."""
         self._path = path
         self.write_pending()
 
-    def follow(self, path: Path) -> None:
+    def set_path(self, path: Path) -> None:
         """Adopt a new path from any thread, without writing the pending entries."""
         self._path = path
 
     def delete_if_exists(self) -> None:
-        self.close_handler()
+        self.close_without_trim()
         self._fs.remove(self._path, missing_ok=True)
 
     def close(self) -> None:
         """Trim and close. The call is idempotent."""
         if not self._closed:
             self.trim_to_valid_size()
-            self.close_handler()
+            self.close_without_trim()
 
-    def close_handler(self) -> None:
+    def close_without_trim(self) -> None:
         """Close without trimming, so the file does not change. The call is idempotent."""
         self._closed = True
         self._forget_entries()
 
-    def let_go(self) -> None:
+    def close_cached(self) -> None:
         """Close the mapping. The next search maps the file again."""
         mappings, self._mappings = self._mappings, {}
         for mapping in list(mappings.values()):
@@ -256,7 +256,7 @@ class MappedIndex(ABC):
                 continue
             try:
                 return question(mapping, view.written, view.pending)
-            except ValueError:  # "mmap closed": the file was reshaped, or KEPT_OPEN closed the mapping
+            except ValueError:  # "mmap closed": the file was reshaped, or DESCRIPTOR_CACHE closed the mapping
                 if self._mappings.get(view.generation) is mapping:
                     raise
 
@@ -273,7 +273,7 @@ class MappedIndex(ABC):
         if self._view.generation != view.generation or mappings is not self._mappings:
             mapping.close()
             return None
-        KEPT_OPEN.opened(self)
+        DESCRIPTOR_CACHE.register(self)
         return mapping
 
     def _require_number(self, number: int) -> None:
@@ -308,7 +308,7 @@ class MappedIndex(ABC):
         """Publish an empty view. A reader then searches from the segment's start, which is slower but never wrong."""
         self._count = 0
         self._view = IndexView(self._view.generation + 1, 0, b"")
-        KEPT_OPEN.let_go(self)
+        DESCRIPTOR_CACHE.close(self)
 
     def _last_in(self, file: File, entries: int) -> bytes:
         return file.pread(self.ENTRY_SIZE, (entries - 1) * self.ENTRY_SIZE) if entries else b""

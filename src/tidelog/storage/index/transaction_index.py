@@ -173,12 +173,12 @@ class TransactionIndexWriter:
             self._fs.rename(self._path, path)
         self._path = path
 
-    def moved_to(self, path: Path) -> None:
+    def set_path_and_write(self, path: Path) -> None:
         """Adopt the new path after the directory was renamed."""
         self._release()
         self._path = path
 
-    def follow(self, path: Path) -> None:
+    def set_path(self, path: Path) -> None:
         """Adopt a new path from any thread. An open file stays open."""
         self._path = path
 

@@ -20,7 +20,7 @@ from typing import Self
 from tidelog.model import LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
-from tidelog.storage.fs import FileSystem, each_despite_failures
+from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.deleted_segments import DeletedSegments
 from tidelog.storage.log.load.loader import LoadedLog
@@ -252,7 +252,7 @@ class LogState:
     def close(self) -> None:
         """Close every segment, even if one fails; then raise the first failure."""
         try:
-            each_despite_failures(segment.close for segment in self.segments)
+            run_all(segment.close for segment in self.segments)
         finally:
             self.deleted.close_handlers()
 

@@ -76,7 +76,9 @@ class Cleaning:
     # --- changes of a log ---
 
     @contextmanager
-    def cut(self, partition: TopicPartition, log: PartitionLog, offset: int | None = None) -> Iterator[None]:
+    def paused_for_truncation(
+        self, partition: TopicPartition, log: PartitionLog, offset: int | None = None
+    ) -> Iterator[None]:
         """Pause the cleaner for a log while the caller truncates it to ``offset``, or empties it (None)."""
         state = self._state
         is_current = self._table.current.get(partition) is log
@@ -88,7 +90,7 @@ class Cleaning:
             state.truncate(log.directory.parent, partition, log.base_offsets[-1])
 
     @contextmanager
-    def deletion(self, partition: TopicPartition, path: Path) -> Iterator[None]:
+    def paused_for_deletion(self, partition: TopicPartition, path: Path) -> Iterator[None]:
         """Pause the cleaner while the current log is removed from the log directory ``path`` and the table."""
         state = self._state
         if state is None:
@@ -98,13 +100,13 @@ class Cleaning:
             yield
             state.forget(path, partition)
 
-    def moves(self, partition: TopicPartition) -> None:
+    def pause_for_move(self, partition: TopicPartition) -> None:
         """Pause the cleaner for a partition whose move starts. The call is idempotent."""
         if self._state is not None and partition not in self._moving:
             self._state.pause(partition)
             self._moving.add(partition)
 
-    def moves_no_more(self, partition: TopicPartition) -> None:
+    def resume_after_move(self, partition: TopicPartition) -> None:
         """Resume the cleaner for the partition. The call is a no-op if no move has started."""
         if self._state is not None and partition in self._moving:
             self._moving.remove(partition)
@@ -114,7 +116,7 @@ class Cleaning:
         """Carry over the checkpoint to the new log, and resume the cleaner."""
         if self._state is not None:
             self._state.move(partition, source, target)
-        self.moves_no_more(partition)
+        self.resume_after_move(partition)
 
     def abort(self, partition: TopicPartition) -> None:
         """Abort a cleaning of the partition, and return after it has stopped."""
@@ -122,7 +124,7 @@ class Cleaning:
             with self._state.paused(partition):
                 _log.info("The cleaning for partition %s is aborted", partition)
 
-    def lose(self, path: Path) -> None:
+    def drop_directory(self, path: Path) -> None:
         """Stop writing to a log directory whose disk has failed."""
         if self._state is not None:
             self._state.lose(path)

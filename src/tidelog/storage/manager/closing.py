@@ -28,7 +28,7 @@ def close_logs(directories: Collection[LogDirectory], threads: int) -> set[Path]
         except TidelogError as error:
             _log.log(level_of(error), "%s was not closed cleanly: %s", directory.logs[partition].directory, error)
             failed.add(directory.path)
-        directory.closed(partition)
+        directory.note_closed(partition)
 
     with ExitStack() as pools:
         for directory in directories:

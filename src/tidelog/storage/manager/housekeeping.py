@@ -36,7 +36,7 @@ from tidelog.storage.manager.manager_settings import ManagerSettings
 _log = logging.getLogger(__name__)
 
 
-class Kept(Protocol):
+class MaintainedLogs(Protocol):
     """The logs that the tasks maintain."""
 
     def all_logs(self) -> list[PartitionLog]:
@@ -59,15 +59,15 @@ class Kept(Protocol):
 
 
 class Housekeeping:
-    def __init__(self, kept: Kept, settings: ManagerSettings, clock: Clock, scheduler: Scheduler) -> None:
-        self._kept = kept
+    def __init__(self, logs: MaintainedLogs, settings: ManagerSettings, clock: Clock, scheduler: Scheduler) -> None:
+        self._logs = logs
         self._settings = settings
         self._clock = clock
         self._scheduler = scheduler
         self._tasks: list[ScheduledTask] = []
 
     def start(self) -> None:
-        settings, kept = self._settings, self._kept
+        settings, kept = self._settings, self._logs
         _log.info("Starting log cleanup with a period of %d ms", settings.retention_check_interval_ms)
         self._every(settings.retention_check_interval_ms, "kafka-log-retention", self.apply_retention)
         self._every(settings.flush_scheduler_interval_ms, "kafka-log-flusher", self.flush_dirty_logs)
@@ -104,7 +104,7 @@ class Housekeeping:
             nonlocal deleted
             deleted += len(log.delete_old_segments().deletions)
 
-        self._for_each(self._kept.logs_for_retention(), "apply retention to", delete_old)
+        self._for_each(self._logs.logs_for_retention(), "apply retention to", delete_old)
         took_s = (self._clock.now_ms() - begun_ms) // 1000
         _log.debug("Log cleanup completed. %d files deleted in %d seconds", deleted, took_s)
 
@@ -113,16 +113,16 @@ class Housekeeping:
             if self._clock.now_ms() - log.counters.last_flush_ms >= log.config.flush_ms:
                 log.flush()
 
-        self._for_each(self._kept.all_logs(), "flush", flush)
+        self._for_each(self._logs.all_logs(), "flush", flush)
 
     def expire_producers(self) -> None:
-        self._for_each(self._kept.all_logs(), "expire producers of", PartitionLog.remove_expired_producers)
+        self._for_each(self._logs.all_logs(), "expire producers of", PartitionLog.remove_expired_producers)
 
     def delete_logs(self) -> None:
         """Remove the logs whose deletion delay is over, and schedule the next run."""
         wait_ms = max(self._settings.initial_task_delay_ms, 1)
         try:
-            wait_ms = self._kept.remove_deleted_logs()
+            wait_ms = self._logs.remove_deleted_logs()
         finally:
             self._delete_in(wait_ms)
 

@@ -36,7 +36,7 @@ from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
-TELL_EVERY_MS = 10_000
+REPORT_EVERY_MS = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Loading:
         self._threads = threads
         self._on_progress = on_progress
         self._lock = threading.Lock()
-        self._begun_ms = self._told_ms = opening.clock.monotonic_ms()
+        self._begun_ms = self._reported_ms = opening.clock.monotonic_ms()
         self._done = self._bytes_done = self._total = self._bytes_total = 0
         self.remaining_logs: dict[Path, int] = {}
         """Kafka's ``remainingLogsToRecover``, by log directory."""
@@ -156,7 +156,7 @@ class Loading:
         try:
             for text in self._fs.list_directories(directory.path):
                 if text != REMOTE_INDEX_CACHE:
-                    jobs += self._sort(directory, text, found)
+                    jobs += self._jobs_for(directory, text, found)
         except StorageError as error:
             self._opening.on_failure(error)
             return []
@@ -166,7 +166,7 @@ class Loading:
             _log.info("Recovering %d logs in %s: no clean shutdown file was found", len(jobs), directory.path)
         return sorted(jobs, key=lambda job: -job.unflushed_bytes)
 
-    def _sort(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
+    def _jobs_for(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
         """Return the work for a directory of that name."""
         path = directory.path / text
         try:
@@ -215,7 +215,7 @@ class Loading:
             left -= read
             self.remaining_segments[thread] = max(0, self.remaining_segments[thread] - 1)
             with self._lock:
-                self._tell(read)
+                self._report(read)
 
         log, problem = None, None
         try:
@@ -229,21 +229,21 @@ class Loading:
         with self._lock:
             self.remaining_logs[job.directory.path] -= 1
             self._done += 1
-            self._tell(left)
+            self._report(left)
         return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
 
-    def _tell(self, read_bytes: int) -> None:
+    def _report(self, read_bytes: int) -> None:
         """Add recovered bytes to the progress. The caller holds the lock."""
         self._bytes_done += read_bytes
         if self._on_progress is not None:
             self._on_progress(self.progress)
         now_ms = self._opening.clock.monotonic_ms()
-        if now_ms - self._told_ms >= TELL_EVERY_MS:
-            self._told_ms = now_ms
-            _log.info("Loading: %s", sentence(self.progress))
+        if now_ms - self._reported_ms >= REPORT_EVERY_MS:
+            self._reported_ms = now_ms
+            _log.info("Loading: %s", describe_progress(self.progress))
 
 
-def sentence(progress: LoadProgress) -> str:
+def describe_progress(progress: LoadProgress) -> str:
     """Describe the progress: ``120 of 2000 logs, 3.5 of 10.0 MB recovered, about 12 s left``."""
     parts = [f"{progress.logs_done} of {progress.logs_total} logs"]
     if progress.bytes_total:

@@ -47,9 +47,9 @@ from tidelog.storage.manager.logs.log_removal import LogRemoval
 from tidelog.storage.manager.logs.log_settings import LogSettings
 from tidelog.storage.manager.logs.log_table import LogTable
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.storage.manager.move.handover import Handover
 from tidelog.storage.manager.move.log_move import LogMove
 from tidelog.storage.manager.move.moves import Moves
+from tidelog.storage.manager.move.replica_swap import ReplicaSwap
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class LogManager:
         self._cleaning = Cleaning(self._table)
         self._moves = Moves(scheduler, self._replace)
         self._removal = LogRemoval(self._directories, self._table, self._cleaning, self._moves, clock)
-        self._handover = Handover(self._directories, self._table, self._cleaning, self._moves, clock)
+        self._swap = ReplicaSwap(self._directories, self._table, self._cleaning, self._moves, clock)
         self._log_settings = LogSettings(
             default_config or LogConfig(), topic_settings, self._table, self._cleaning.abort
         )
@@ -127,10 +127,10 @@ class LogManager:
                 self._load(on_progress)
                 self._open_cleaning()
                 for directory in self.online:
-                    self._directories.guarded(directory.mark_open)
+                    self._directories.run_guarded(directory.mark_open)
                 self.handle_failures()
                 for partition in list(self._table.future):
-                    self._directories.guarded(lambda partition=partition: self._begin_move(partition))  # type: ignore[misc]
+                    self._directories.run_guarded(lambda partition=partition: self._begin_move(partition))  # type: ignore[misc]
                 self.handle_failures()
                 self._directories.require_one()
             except BaseException:
@@ -161,9 +161,9 @@ class LogManager:
             self._table.deleted.close()
             self.handle_failures()
             for directory in self.online:
-                self._directories.guarded(
+                self._directories.run_guarded(
                     lambda directory=directory: directory.stop(  # type: ignore[misc]
-                        broker_epoch=broker_epoch, in_order=directory.path not in failed
+                        broker_epoch=broker_epoch, all_closed=directory.path not in failed
                     )
                 )
             self.handle_failures()
@@ -203,7 +203,7 @@ class LogManager:
         """Take the directories offline whose disks have failed since the last call."""
         with self._mutex:
             for directory, error in self._directories.take_failures():
-                self._lose(directory, error)
+                self._take_offline(directory, error)
 
     # --- logs ---
 
@@ -331,11 +331,11 @@ class LogManager:
         for partition, offset in offsets.items():
             log = self.log(partition, is_future=is_future)
             if log is not None:
-                with self._cleaning.cut(partition, log, offset):
+                with self._cleaning.paused_for_truncation(partition, log, offset):
                     if log.truncate_to(offset):
-                        affected.append(self._directories.home_of(log))
+                        affected.append(self._directories.directory_of(log))
         for directory in dict.fromkeys(affected):
-            self._directories.guarded(directory.checkpoint_recovery_points)
+            self._directories.run_guarded(directory.checkpoint_recovery_points)
 
     def truncate_fully_and_start_at(
         self, partition: TopicPartition, offset: int, *, is_future: bool = False, log_start_offset: int | None = None
@@ -343,9 +343,9 @@ class LogManager:
         """Empty a log if it exists, continue it at ``offset``, and write recovery points."""
         log = self.log(partition, is_future=is_future)
         if log is not None:
-            with self._cleaning.cut(partition, log):
+            with self._cleaning.paused_for_truncation(partition, log):
                 log.truncate_fully_and_start_at(offset, log_start_offset=log_start_offset)
-            self._directories.guarded(self._directories.home_of(log).checkpoint_recovery_points)
+            self._directories.run_guarded(self._directories.directory_of(log).checkpoint_recovery_points)
 
     # --- settings ---
 
@@ -434,10 +434,10 @@ class LogManager:
         self.handle_failures()
         for part in found.partitions:
             if not part.directory.is_online:
-                self._table.pass_over(part, self.offline[part.directory.path])
+                self._table.record_offline(part, self.offline[part.directory.path])
                 continue
             try:
-                self._table.take_in(part)
+                self._table.add_loaded(part)
             except StorageError as error:
                 if not error.is_disk_failure:
                     raise
@@ -448,19 +448,19 @@ class LogManager:
         if current is None:
             _log.warning("%s is a future log without a current log; its move does not continue", future.directory)
         else:
-            self._cleaning.moves(partition)
+            self._cleaning.pause_for_move(partition)
             self._moves.begin(partition, LogMove(current, future))
 
     def _replace(self, partition: TopicPartition, move: LogMove) -> bool:
         with self._mutex:
-            return self._handover.carry_out(partition, move)
+            return self._swap.run(partition, move)
 
-    def _lose(self, directory: LogDirectory, error: StorageError) -> None:
+    def _take_offline(self, directory: LogDirectory, error: StorageError) -> None:
         """Stop serving the logs of a directory that went offline."""
-        self._cleaning.lose(directory.path)
+        self._cleaning.drop_directory(directory.path)
         for partition in list(directory.logs):
             self._removal.end_move(partition)
-        self._table.lose(directory, error)
+        self._table.drop_directory(directory, error)
         self._on_offline(directory)
         if not self.online and not self._is_shut_down:
             _log.critical("All log directories have failed: %s", self._directories.offline_text)
@@ -468,12 +468,12 @@ class LogManager:
 
     def _each(self, work: Callable[[LogDirectory], None]) -> None:
         for directory in self.online:
-            self._directories.guarded(partial(work, directory))
+            self._directories.run_guarded(partial(work, directory))
 
     def _settle_removals(self, directories: Iterable[LogDirectory]) -> None:
         for directory in directories:
-            self._directories.guarded(directory.sync)
-            self._directories.guarded(directory.checkpoint)
+            self._directories.run_guarded(directory.sync)
+            self._directories.run_guarded(directory.checkpoint)
 
     def _handle_failures_later(self) -> None:
         """Schedule ``handle_failures``, because a log that reports a failure may hold its lock."""

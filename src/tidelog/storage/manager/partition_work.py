@@ -85,7 +85,7 @@ class PartitionWork(Generic[_P]):
                 raise
         return tuple(sorted(done, key=lambda part: part.name)), tuple(sorted(failures, key=lambda part: part[0]))
 
-    def tell(self, name: str, count: int, *, partitions: int = 0) -> None:
+    def add_progress(self, name: str, count: int, *, partitions: int = 0) -> None:
         """Add finished bytes and partitions to the progress."""
         with self._lock:
             self._bytes_done += count
@@ -107,7 +107,7 @@ class PartitionWork(Generic[_P]):
     def _one(self, work: Callable[[_P], _R], part: _P) -> _R:
         self.check_cancelled()
         result = work(part)
-        self.tell(part.name, 0, partitions=1)
+        self.add_progress(part.name, 0, partitions=1)
         return result
 
 

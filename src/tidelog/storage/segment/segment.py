@@ -5,8 +5,8 @@ time entry is written, the indexes are trimmed) -> *closed* (``close`` trims too
 
 Files are opened at their first use, since a process may have ten thousand logs of a few segments each. The active
 segment keeps its ``.log`` open after the first append. Other ``.log`` files and the indexes' mappings
-(``mapped_index``) count in ``KEPT_OPEN``. Sequential reads and recovery never open an index. The active segment's
-indexes grow, to have room for more entries, at the first append.
+(``mapped_index``) count in ``DESCRIPTOR_CACHE``. Sequential reads and recovery never open an index. The active
+segment's indexes grow, to have room for more entries, at the first append.
 
 The ``.log`` holds batches one after the other; their offsets lie within 31 bits above the base offset. A crash leaves a
 ``.log`` that may end in a partial batch or in zeros (up to ``segment.bytes`` with ``preallocate``). The indexes may
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
-from tidelog.storage.fs import KEPT_OPEN, File, FileSystem
+from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem
 from tidelog.storage.index import (
     AbortedTransaction,
     AbortedTransactions,
@@ -133,14 +133,14 @@ class LogSegment:
                 continue
             self._file_or_none = file
             if not self._is_appended_to:
-                KEPT_OPEN.opened(self)
+                DESCRIPTOR_CACHE.register(self)
         return file
 
     @property
     def _is_appended_to(self) -> bool:
         return self._indexes.grow and self._builder is not None
 
-    def let_go(self) -> None:
+    def close_cached(self) -> None:
         """Drop the ``.log``, closed after its last reader, unless it gets appends; it is opened again if needed."""
         if not self._is_appended_to:
             self._file_or_none = None
@@ -266,7 +266,7 @@ class LogSegment:
         self._indexes.trim()
         self._trim_log()
         if self._file_or_none is not None:
-            KEPT_OPEN.opened(self)
+            DESCRIPTOR_CACHE.register(self)
 
     def grow_indexes(self) -> None:
         """Become the active segment, whose indexes have room for more entries after the first append."""

@@ -95,7 +95,7 @@ class SegmentIndexes:
     def close_handlers(self) -> None:
         """Close the indexes without changing the files; idempotent."""
         for index in self._mapped():
-            index.close_handler()
+            index.close_without_trim()
         self._close_transactions()
 
     def moved_to(self, directory: Path, state: FileState) -> None:
@@ -108,7 +108,7 @@ class SegmentIndexes:
             (FileKind.TXN_INDEX, self._txn),
         ):
             for index in indexes.values():
-                index.moved_to(self._path_of(kind))
+                index.set_path_and_write(self._path_of(kind))
 
     def _opened(self, kind: FileKind, indexes: dict[None, _I], open_at: Callable[[Path], _I]) -> _I:
         """Open an index and keep it, under the current name of its file.
@@ -123,7 +123,7 @@ class SegmentIndexes:
                 continue
             index = indexes.setdefault(None, opened)
             while index.path != (path := self._path_of(kind)):
-                index.follow(path)
+                index.set_path(path)
             return index
 
     def _open_offset(self, path: Path) -> OffsetIndexWriter:

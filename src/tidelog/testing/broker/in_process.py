@@ -39,10 +39,10 @@ from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.start_settings import EMBEDDED_SETTINGS
 from tidelog.testing.broker.faults import Fault, Faults
-from tidelog.testing.broker.held_time import HELD_CONFIGS, ClientTimers, HeldTime, WatchedPool
 from tidelog.testing.broker.killable_files import KillableFiles
 from tidelog.testing.broker.loop_thread import LoopThread
-from tidelog.testing.held_scheduler import HeldScheduler
+from tidelog.testing.broker.manual_time import MANUAL_TIME_CONFIGS, ClientTimers, ManualTime, WatchedPool
+from tidelog.testing.manual_scheduler import ManualScheduler
 
 _HOST = "127.0.0.1"
 _FEW_PARTITIONS = {
@@ -68,13 +68,13 @@ class Broker:
         directory: Path | None = None,
         *,
         configs: Mapping[str, str] | None = None,
-        held_time: bool = False,
+        manual_time: bool = False,
     ) -> None:
-        """``configs`` are a broker's settings by Kafka's keys. With ``held_time``, time passes only by ``advance``."""
+        """``configs`` are a broker's settings by Kafka's keys. With ``manual_time``, only ``advance`` moves time."""
         self._temporary = TemporaryDirectory(prefix="tidelog-") if directory is None else None
         self.directory = directory if self._temporary is None else Path(self._temporary.name)
         self.configs = dict(configs or {})
-        self._time = HeldTime() if held_time else None
+        self._time = ManualTime() if manual_time else None
         self._place = keep_port()
         self._thread = LoopThread()
         self._files = KillableFiles()
@@ -207,10 +207,10 @@ class Broker:
     # --- time ---
 
     def advance(self, ms: int) -> None:
-        """Let ``ms`` pass, with all due work (retention, timeouts). Raise RuntimeError without ``held_time``."""
+        """Let ``ms`` pass, with all due work (retention, timeouts). Raise RuntimeError without ``manual_time``."""
         time, pool = self._time, self.server.pool
         if time is None or not isinstance(pool, WatchedPool):
-            raise RuntimeError("this broker goes by the machine's time: make it with held_time=True")
+            raise RuntimeError("this broker goes by the machine's time: make it with manual_time=True")
         self.run(lambda: time.advance(ms, pool))
 
     # --- its loop ---
@@ -240,7 +240,7 @@ class Broker:
     @property
     def _settings(self) -> dict[str, str]:
         own = {"listeners": f"PLAINTEXT://{self.bootstrap_servers}", "log.dirs": str(self.directory)}
-        return {**self.base_configs, **own, **(HELD_CONFIGS if self._time else {}), **self.configs}
+        return {**self.base_configs, **own, **(MANUAL_TIME_CONFIGS if self._time else {}), **self.configs}
 
     def _made(self) -> Server:
         config = BrokerConfig.load(overrides=self._settings)
@@ -253,7 +253,7 @@ class Broker:
                 config,
                 self._dispatcher,
                 clock=clock,
-                scheduler=HeldScheduler(clock),
+                scheduler=ManualScheduler(clock),
                 timers=self._timers,
                 fs=self._files,
             )

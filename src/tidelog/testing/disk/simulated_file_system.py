@@ -19,7 +19,7 @@ from tidelog.testing.disk.disk_gate import DiskGate, os_error
 from tidelog.testing.disk.file_node import FileNode
 from tidelog.testing.disk.simulated_file import SimulatedFile
 from tidelog.testing.disk.simulated_lock import SimulatedLock
-from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.manual_clock import ManualClock
 
 _BEGIN_MS = 1_700_000_000_000
 _NAME_BYTES = 255
@@ -32,7 +32,7 @@ class SimulatedFileSystem:
     """
 
     def __init__(self, *, clock: Clock | None = None, free_bytes: int | None = None) -> None:
-        self._gate = DiskGate(HeldClock(_BEGIN_MS) if clock is None else clock, free_bytes)
+        self._gate = DiskGate(ManualClock(_BEGIN_MS) if clock is None else clock, free_bytes)
         self._root = DirectoryNode(self._gate.clock.now_ms())
         self._journal = NameJournal()
         self._locks: dict[FileNode, int] = {}

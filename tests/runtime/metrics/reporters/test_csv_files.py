@@ -15,16 +15,16 @@ from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter, file_name
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 
 class Setting:
     """A reporter with its own registry and a manual clock. It polls every 2 s."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        self.clock = HeldClock(1_700_000_000_123)
+        self.clock = ManualClock(1_700_000_000_123)
         self.registry = MetricRegistry(clock=self.clock)
-        self.scheduler = HeldScheduler(self.clock)
+        self.scheduler = ManualScheduler(self.clock)
         self.scheduler.startup()
         self.reporter = CsvReporter(self.clock)
         self.reporter.configure(
@@ -74,8 +74,8 @@ def test_by_default_files_are_in_kafka_metrics_where_the_process_was_started(
 ) -> None:
     """The default is Kafka's, both in the reporter and in the table of keys."""
     monkeypatch.chdir(tmp_path)
-    clock, reporter = HeldClock(0), CsvReporter()
-    scheduler = HeldScheduler(clock)
+    clock, reporter = ManualClock(0), CsvReporter()
+    scheduler = ManualScheduler(clock)
     scheduler.startup()
     reporter.configure({"kafka.csv.metrics.reporter.enabled": "true", **settings})
     monkeypatch.chdir("/")

@@ -14,7 +14,7 @@ from tidelog.runtime.metrics.reporters import ReporterSet, load_reporters
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter
 from tidelog.runtime.scheduler import Scheduler
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 MODULE = """
 class Good:
@@ -127,7 +127,7 @@ def test_a_set_is_started_together_or_not_at_all() -> None:
     calls: list[str] = []
     reporters = ReporterSet([Noted("a", calls), Noted("b", calls, "start"), Noted("c", calls)])
     with pytest.raises(ConfigError, match="b does not start"):
-        reporters.start(MetricRegistry(), HeldScheduler(HeldClock(0)))
+        reporters.start(MetricRegistry(), ManualScheduler(ManualClock(0)))
     assert calls == ["start a", "start b", "stop a", "stop b", "stop c"]
 
 

@@ -18,14 +18,14 @@ from new_threads import new_threads
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricKind, MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter, families, family_name
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
 def registry() -> MetricRegistry:
-    clock = HeldClock(0)
+    clock = ManualClock(0)
     registry = MetricRegistry(clock=clock)
     orders = (("topic", 'or"de\\rs\n'), ("partition", "0"))
     registry.gauge(MetricName("kafka.log", "Log", "Size", orders), lambda: 42)
@@ -42,7 +42,7 @@ def registry() -> MetricRegistry:
 def served(registry: MetricRegistry) -> Iterator[PrometheusReporter]:
     reporter = PrometheusReporter()
     reporter.configure({"tidelog.prometheus.port": "0"})
-    reporter.start(registry, HeldScheduler(HeldClock(0)))
+    reporter.start(registry, ManualScheduler(ManualClock(0)))
     yield reporter
     reporter.stop()
 
@@ -133,7 +133,7 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
     reporter = PrometheusReporter()
     reporter.configure({"tidelog.prometheus.port": "0"})
     reporter.stop()
-    scheduler = HeldScheduler(HeldClock(0))
+    scheduler = ManualScheduler(ManualClock(0))
     with caplog.at_level(logging.INFO, "tidelog"):
         reporter.start(registry, scheduler)
     host, port = reporter.address
@@ -162,7 +162,7 @@ def test_an_address_that_is_taken(served: PrometheusReporter, registry: MetricRe
     other = PrometheusReporter()
     other.configure({"tidelog.prometheus.port": str(served.address[1])})
     with pytest.raises(ConfigError, match=r"tidelog\.prometheus\.port: 127\.0\.0\.1:\d+ cannot be served: .*in use"):
-        other.start(registry, HeldScheduler(HeldClock(0)))
+        other.start(registry, ManualScheduler(ManualClock(0)))
     other.stop()
 
 
@@ -170,7 +170,7 @@ def test_a_host_that_is_not_ours(registry: MetricRegistry) -> None:
     reporter = PrometheusReporter()
     reporter.configure({"tidelog.prometheus.host": "192.0.2.1", "tidelog.prometheus.port": "0"})
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1:0 cannot be served"):
-        reporter.start(registry, HeldScheduler(HeldClock(0)))
+        reporter.start(registry, ManualScheduler(ManualClock(0)))
 
 
 @pytest.mark.parametrize("port", ["http", "-1", "65536", ""])
@@ -189,4 +189,4 @@ def test_without_the_package(registry: MetricRegistry, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"pip install 'tidelog\[metrics\]'"):
-        PrometheusReporter().start(registry, HeldScheduler(HeldClock(0)))
+        PrometheusReporter().start(registry, ManualScheduler(ManualClock(0)))

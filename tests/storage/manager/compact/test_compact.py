@@ -24,14 +24,14 @@ from tidelog.storage.manager.compact.compact import CompactResult, compact_direc
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
 from tidelog.storage.manager.partition_work import WorkProgress
 from tidelog.storage.manager.survey.setting_sources import SettingSources
-from tidelog.testing import HeldClock
+from tidelog.testing import ManualClock
 
 COMMITTED = Isolation.READ_COMMITTED
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": "4096", "min.cleanable.dirty.ratio": "0"}
 
 
 def options(**others: Any) -> CompactOptions:
-    clock = HeldClock(BASE_TIME + 1_000_000)
+    clock = ManualClock(BASE_TIME + 1_000_000)
     return CompactOptions(sources=SettingSources(overrides=SETTINGS), clock=clock, **{"threads": 2} | others)
 
 

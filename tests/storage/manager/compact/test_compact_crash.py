@@ -27,10 +27,10 @@ from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.manager.compact.compact import compact_directory, compact_into
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
 from tidelog.storage.manager.survey.setting_sources import SettingSources
-from tidelog.testing import HeldClock, SimulatedDisk
+from tidelog.testing import ManualClock, SimulatedDisk
 
 AT = Path("/data")
-CLOCK = HeldClock(BASE_TIME + 1_000_000)
+CLOCK = ManualClock(BASE_TIME + 1_000_000)
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": "2048", "min.cleanable.dirty.ratio": "0"}
 OPTIONS = CompactOptions(sources=SettingSources(overrides=SETTINGS), clock=CLOCK, threads=1)
 

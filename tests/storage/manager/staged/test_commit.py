@@ -33,11 +33,11 @@ from tidelog.storage.manager.staged.staged_commit import (
     write_intent,
 )
 from tidelog.storage.manager.staged.staged_name import PREFIX, StagedName
-from tidelog.storage.manager.written_directory import WrittenDirectory
-from tidelog.testing import HeldClock
+from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.testing import ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-CLOCK = HeldClock(BASE_TIME)
+CLOCK = ManualClock(BASE_TIME)
 
 
 class Home:
@@ -203,7 +203,7 @@ def test_whoever_comes_next_carries_out_what_was_decided(
     home.commit(home.stage({T0: (3,)}, batch=6))
     commit = home.stage({T0: (4, 5), T1: (2,)}, batch=7)
     if is_begun:
-        directory = WrittenDirectory(LOCAL, home.path, clock=CLOCK)
+        directory = WritableDirectory(LOCAL, home.path, clock=CLOCK)
         directory.open_log(home.path / T0.directory_name).log.adopt(home.path / commit.names[0])
         directory.close()
     write_intent(LOCAL, home.path, commit)

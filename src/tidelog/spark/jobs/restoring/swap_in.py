@@ -31,4 +31,4 @@ def swap_in(
         LOCAL.rename(place, new_staging(log_directory.path, partition, job_id))
     LOCAL.rename(staged, place)
     LOCAL.sync_dir(log_directory.path)
-    log_directory.take_in(partition, end_offset)
+    log_directory.adopt(partition, end_offset)

@@ -166,7 +166,7 @@ class _Run:
             clock=self._clock,
             on_round=partial(self._checkpoint.note, outlook.partition),
             check_done=self._work.check_cancelled,
-            tell=partial(self._work.tell, outlook.name),
+            tell=partial(self._work.add_progress, outlook.name),
         )
 
 

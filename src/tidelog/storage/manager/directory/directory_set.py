@@ -2,7 +2,7 @@
 
 A disk failure may occur under a log's lock, where no other lock may be taken. So it is only noted, and the next call of
 ``take_failures`` handles it outside that lock. Each directory fails once. Thread rule: the caller holds the manager's
-lock. Any thread may call ``note_failure`` and ``guarded``. Source: Kafka's ``LogDirFailureChannel``.
+lock. Any thread may call ``note_failure`` and ``run_guarded``. Source: Kafka's ``LogDirFailureChannel``.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class DirectorySet:
         """Return the online directory at a configured path."""
         return self._online.get(path)
 
-    def home_of(self, log: PartitionLog) -> LogDirectory:
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
         """Return the log's directory. Raise StorageError if it is offline."""
         directory = self.at(log.directory.parent)
         if directory is None:
             raise StorageError("the log directory is offline", path=log.directory.parent)
         return directory
 
-    def around(self, path: Path) -> LogDirectory | None:
+    def containing(self, path: Path) -> LogDirectory | None:
         """Return the online directory that contains a file or a partition."""
         return next((self._online[one] for one in (path, *path.parents) if one in self._online), None)
 
@@ -106,7 +106,7 @@ class DirectorySet:
             self._failures.append(error)
             self._on_failure()
 
-    def guarded(self, work: Callable[[], None]) -> None:
+    def run_guarded(self, work: Callable[[], None]) -> None:
         """Run ``work``. A disk failure takes its directory offline and is not raised."""
         try:
             work()
@@ -118,7 +118,7 @@ class DirectorySet:
         """Yield the directories that have failed since the last call. Each goes offline."""
         while self._failures:
             error = self._failures.popleft()
-            directory = self.around(Path(error.path or ""))
+            directory = self.containing(Path(error.path or ""))
             if directory is not None:
                 _log.error("The log directory %s is offline because its disk failed: %s", directory.path, error)
                 del self._online[directory.path]

@@ -9,7 +9,7 @@ a log is opened       loaded as after a clean shutdown if the marker existed, el
 ``checkpoint``        recovery points, log starts and high watermarks are written
 ``stop``              checkpoints are written; then the marker, if every log was closed cleanly, and if the marker had
                       existed or every partition was opened (and so recovered) here; the lock is released last
-``give_up``           the disk failed: logs are closed, nothing more is written, the lock is released
+``go_offline``        the disk failed: logs are closed, nothing more is written, the lock is released
 ====================  =============================================================================================
 
 Checkpoint entries of partitions that were not opened do not change. A crash leaves no marker, and checkpoints that lag
@@ -78,7 +78,7 @@ class LogDirectory:
         """The current and future logs. A partition has one log per directory."""
         self.failure: StorageError | None = None
         """The reason why the directory is offline."""
-        self._settled: set[TopicPartition] = set()
+        self._clean_partitions: set[TopicPartition] = set()
         self._checkpoints = threading.Lock()
         self._is_released = False
         self._lock = fs.lock(path / LOCK_FILE)
@@ -174,25 +174,25 @@ class LogDirectory:
 
     def is_clean(self, partition: TopicPartition) -> bool:
         """Return True if the directory was clean, or the partition's log was closed cleanly in this run."""
-        return self.was_clean or partition in self._settled
+        return self.was_clean or partition in self._clean_partitions
 
     def recovery_point(self, partition: TopicPartition) -> int:
         """Return the last known recovery point, 0 if there is none."""
         return self._recovery_points.get(partition, 0)
 
-    def closed(self, partition: TopicPartition) -> None:
+    def note_closed(self, partition: TopicPartition) -> None:
         """Record the offsets of a closed log, which may be opened again."""
         log = self.logs.pop(partition)
         if log.is_healthy:
-            self._settled.add(partition)
+            self._clean_partitions.add(partition)
         else:
             self.was_clean = False
         with self._checkpoints:
             self._note(partition, log)
 
-    def take_in(self, partition: TopicPartition, end_offset: int) -> None:
+    def adopt(self, partition: TopicPartition, end_offset: int) -> None:
         """Record a log that was moved in complete and synced. It starts at its first segment and counts as clean."""
-        self._settled.add(partition)
+        self._clean_partitions.add(partition)
         with self._checkpoints:
             self._recovery_points[partition] = self._high_watermarks[partition] = end_offset
             self._log_starts.pop(partition, None)
@@ -244,16 +244,16 @@ class LogDirectory:
 
     # --- the end ---
 
-    def stop(self, *, broker_epoch: int | None = None, in_order: bool = True) -> None:
-        """Shut down cleanly after closing the logs; ``in_order`` means that all closed cleanly. The call is idempotent.
+    def stop(self, *, broker_epoch: int | None = None, all_closed: bool = True) -> None:
+        """Shut down cleanly after closing the logs. The call is idempotent.
 
-        ``broker_epoch`` None keeps the marker's previous epoch.
+        ``all_closed`` means that every log closed cleanly. ``broker_epoch`` None keeps the marker's previous epoch.
         """
         if self._is_released:
             return
         try:
             self.checkpoint()
-            if in_order and (self.was_clean or self._all_settled()):
+            if all_closed and (self.was_clean or self._every_partition_is_clean()):
                 known = UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch
                 self._marker.write(known if broker_epoch is None else broker_epoch)
         finally:
@@ -265,7 +265,7 @@ class LogDirectory:
             self._is_released = True
             self._lock.release()
 
-    def give_up(self, failure: StorageError) -> list[TopicPartition]:
+    def go_offline(self, failure: StorageError) -> list[TopicPartition]:
         """Close the logs, which raise ``failure`` from now on, and release the lock, because the disk failed."""
         self.failure = failure
         gone, self.logs = self.logs, {}
@@ -279,10 +279,10 @@ class LogDirectory:
 
     # --- inside ---
 
-    def _all_settled(self) -> bool:
+    def _every_partition_is_clean(self) -> bool:
         """Return True if no partition is left that recovery would check. It does not check the metadata log."""
         partitions = live_partitions(self._fs, self.path)
-        return self._settled.issuperset(one for one in partitions if one.topic != METADATA_TOPIC)
+        return self._clean_partitions.issuperset(one for one in partitions if one.topic != METADATA_TOPIC)
 
     def _checkpoint(self, *names: str) -> None:
         offsets = {

@@ -38,7 +38,7 @@ class DeletionQueue:
         with self._lock:
             self._waiting.append((now_ms, log))
 
-    def lose(self, directory: Path, error: StorageError) -> None:
+    def drop_directory(self, directory: Path, error: StorageError) -> None:
         """Close the logs of a log directory that went offline."""
         with self._lock:
             gone = [log for _, log in self._waiting if log.directory.parent == directory]

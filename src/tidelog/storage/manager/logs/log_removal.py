@@ -61,9 +61,9 @@ class LogRemoval:
                     f" offline, {self._directories.offline_text}"
                 )
             return None
-        directory = self._directories.home_of(log)
+        directory = self._directories.directory_of(log)
         self.end_move(partition)
-        with nullcontext() if is_future else self._cleaning.deletion(partition, directory.path):
+        with nullcontext() if is_future else self._cleaning.paused_for_deletion(partition, directory.path):
             if is_stray:
                 self._table.set_aside(directory, partition, log)
             else:
@@ -89,5 +89,5 @@ class LogRemoval:
 
     def end_move(self, partition: TopicPartition) -> None:
         """Cancel the partition's move if there is one."""
-        self._moves.forget(partition)
-        self._cleaning.moves_no_more(partition)
+        self._moves.cancel(partition)
+        self._cleaning.resume_after_move(partition)

@@ -68,7 +68,7 @@ class LogTable:
         logs = (self.current, self.future)
         return [(partition, log) for one in logs for partition, log in list(one.items()) if partition.topic == topic]
 
-    def take_in(self, part: LoadedPartition) -> None:
+    def add_loaded(self, part: LoadedPartition) -> None:
         """Add a log from an online directory. Raise DirectoryError if its partition conflicts with another log."""
         partition, purpose, log = part.name.topic_partition, part.name.purpose, part.log
         self._homes[part.directory.path] = part.directory
@@ -84,7 +84,7 @@ class LogTable:
         else:
             self._put(self.current, partition, log)
 
-    def pass_over(self, part: LoadedPartition, error: StorageError) -> None:
+    def record_offline(self, part: LoadedPartition, error: StorageError) -> None:
         """Record a partition whose directory went offline while it was loaded."""
         if part.name.purpose is DirectoryPurpose.LIVE:
             self.lost[part.name.topic_partition] = error
@@ -108,9 +108,9 @@ class LogTable:
         self.deleted.add(log, now_ms)
         _log.info("Log for partition %s is renamed to %s and is scheduled for deletion", partition, log.directory)
 
-    def lose(self, directory: LogDirectory, error: StorageError) -> None:
+    def drop_directory(self, directory: LogDirectory, error: StorageError) -> None:
         """Stop serving the logs of a directory that went offline."""
-        for partition in directory.give_up(error):
+        for partition in directory.go_offline(error):
             for logs in (self.current, self.future):
                 log = logs.get(partition)
                 if log is not None and log.directory.parent == directory.path:
@@ -119,7 +119,7 @@ class LogTable:
                             error  # set first, so that ``require`` never reports an unknown partition
                         )
                     del logs[partition]
-        self.deleted.lose(directory.path, error)
+        self.deleted.drop_directory(directory.path, error)
 
     def _put(self, logs: dict[TopicPartition, PartitionLog], partition: TopicPartition, log: PartitionLog) -> None:
         other = logs.setdefault(partition, log)

@@ -74,7 +74,7 @@ DESCRIPTIONS = (
 _NOTHING = _Counts(*[0] * len(DESCRIPTIONS))
 
 
-class _Seen(NamedTuple):
+class _LastCounts(NamedTuple):
     topic: str
     """The topic when the log was first seen, because the directory gets another name when the log is deleted."""
     counts: _Counts
@@ -85,7 +85,7 @@ class AppendMeters:
         """The meters of all topics together exist from the start, as in Kafka."""
         self._registry = registry
         self._lock = threading.Lock()
-        self._seen: WeakKeyDictionary[PartitionLog, _Seen] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[PartitionLog, _LastCounts] = WeakKeyDictionary()
         self._of_all = tuple(registry.meter(one.named(*[""] * len(one.tags))) for one in DESCRIPTIONS)
         self._topics: set[str] = set()
 
@@ -95,11 +95,11 @@ class AppendMeters:
             topics = set()
             for log in logs:
                 counts = _Counts.of(log.counters)
-                seen = self._seen.get(log) or _Seen(_topic_of(log), _NOTHING)
+                seen = self._seen.get(log) or _LastCounts(_topic_of(log), _NOTHING)
                 topics.add(seen.topic)
                 if counts != seen.counts:
                     self._mark(seen.topic, [count - before for count, before in zip(counts, seen.counts, strict=True)])
-                self._seen[log] = _Seen(seen.topic, counts)
+                self._seen[log] = _LastCounts(seen.topic, counts)
             self._forget(self._topics - topics)
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class Moves:
         self._moves[partition] = move
         self._later(partition, move, 0)
 
-    def forget(self, partition: TopicPartition) -> None:
+    def cancel(self, partition: TopicPartition) -> None:
         self._moves.pop(partition, None)
 
     def stop(self) -> None:

@@ -34,7 +34,7 @@ _MAX_PRODUCER_ID = 2**63 - 1
 _log = logging.getLogger(__name__)
 
 
-class ProducerHome(Protocol):
+class ProducerDirectory(Protocol):
     """A log directory that this process owns."""
 
     @property
@@ -53,7 +53,7 @@ class ProducerSessions:
 
     def __init__(
         self,
-        homes: Sequence[ProducerHome],
+        homes: Sequence[ProducerDirectory],
         open_log: Callable[[TopicPartition], PartitionLog],
         *,
         clock: Clock,
@@ -72,15 +72,15 @@ class ProducerSessions:
         self._idle: list[ProducerSession] = []
 
     def acquire(self, producer_id: int | None = None, epoch: int | None = None) -> ProducerSession:
-        """Return a session with a new id, or ``take_up`` the given id. Raise ValueError for an epoch without an id."""
+        """Return a session with a new id, or ``reuse`` the given id. Raise ValueError for an epoch without an id."""
         if producer_id is not None:
-            return self.take_up(producer_id, epoch)
+            return self.reuse(producer_id, epoch)
         if epoch is not None:
             raise ValueError("an epoch needs a producer id")
         with self._changing():
             return self._new()
 
-    def take_up(self, producer_id: int, epoch: int | None = None) -> ProducerSession:
+    def reuse(self, producer_id: int, epoch: int | None = None) -> ProducerSession:
         """Return a session for an id, known or not. ``epoch`` None means the next epoch.
 
         With the last epoch itself, the sequence numbers continue. Raise InvalidProducerEpochError for an older epoch,
@@ -108,8 +108,8 @@ class ProducerSessions:
                     left.end_transaction(committed=False)
             return self._hold(producer_id, epoch)
 
-    def borrow(self) -> ProducerSession:
-        """Return an idle session with its own id. ``give_back`` returns it."""
+    def check_out(self) -> ProducerSession:
+        """Return an idle session with its own id. ``check_in`` returns it."""
         with self._changing():
             while self._idle:
                 session = self._idle.pop()
@@ -117,7 +117,7 @@ class ProducerSessions:
                     return session
             return self._new()
 
-    def give_back(self, session: ProducerSession) -> None:
+    def check_in(self, session: ProducerSession) -> None:
         """Make a borrowed session available again, unless it is no longer usable."""
         if self._guard.is_owner and session.is_usable:
             with self._lock:

@@ -28,7 +28,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.staged.roll_forward import remove_staged
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches
 from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, write_intent
-from tidelog.storage.manager.written_directory import WrittenDirectory
+from tidelog.storage.manager.writable_directory import WritableDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ def commit_staged(
     """Commit staged files to the logs of the directory ``path``, and create the directory if missing.
 
     LockedError (another process holds the directory), FileMissingError (a staged file is missing) and errors of
-    ``read_staged`` decide nothing. After StorageError, repeat the call. ``config`` is as for ``WrittenDirectory``.
+    ``read_staged`` decide nothing. After StorageError, repeat the call. ``config`` is as for ``WritableDirectory``.
     """
-    directory = WrittenDirectory(fs, path, clock=clock, config=config)
+    directory = WritableDirectory(fs, path, clock=clock, config=config)
     try:
         done = commit.batch is not None and read_committed_batches(fs, path).get(commit.query, -1) >= commit.batch
         if done:
@@ -56,7 +56,7 @@ def commit_staged(
             return CommitResult(offsets={}, was_done=True)
         directory.roll_forward.check(commit)
         write_intent(fs, path, commit)
-        return CommitResult(offsets=directory.roll_forward.carry_out(commit), was_done=False)
+        return CommitResult(offsets=directory.roll_forward.execute(commit), was_done=False)
     finally:
         directory.close()
 
@@ -64,4 +64,4 @@ def commit_staged(
 def complete_commits(fs: FileSystem, path: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
     """Carry out a decided commit, if there is one. Raise LockedError if another process then holds the directory."""
     if fs.exists(path / INTENT_FILE):
-        WrittenDirectory(fs, path, clock=clock, config=config).close()
+        WritableDirectory(fs, path, clock=clock, config=config).close()

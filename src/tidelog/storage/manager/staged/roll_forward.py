@@ -61,11 +61,11 @@ class RollForward:
         """
         commit = read_intent(self._fs, self._directory.path)
         if commit is not None:
-            self.carry_out(commit)
+            self.execute(commit)
             _log.info("Completed the commit of %s in %s", commit, self._directory.path)
         return commit
 
-    def carry_out(self, commit: StagedCommit) -> dict[TopicPartition, range]:
+    def execute(self, commit: StagedCommit) -> dict[TopicPartition, range]:
         """Carry out the commit and return the offsets of newly adopted records. Raise as ``complete`` does."""
         root = self._directory.path
         offsets: dict[TopicPartition, range] = {}
@@ -96,7 +96,7 @@ class RollForward:
                     read_staged(self._fs, self._directory.path / file.name, log.config)
             finally:
                 log.close()
-                self._directory.closed(partition)
+                self._directory.note_closed(partition)
 
     def _open_log(self, partition: TopicPartition) -> PartitionLog:
         path = self._directory.path / partition.directory_name
@@ -116,7 +116,7 @@ class RollForward:
             log.close_handlers()
             raise
         finally:
-            self._directory.closed(partition)
+            self._directory.note_closed(partition)
         return range(first, log.end_offset)
 
     def _require_size(self, file: StagedFile) -> None:

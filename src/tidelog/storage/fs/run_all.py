@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from tidelog.model import StorageError
 
 
-def each_despite_failures(calls: Iterable[Callable[[], None]]) -> None:
+def run_all(calls: Iterable[Callable[[], None]]) -> None:
     """Make every call, even if one raises StorageError. Raise the first of these errors at the end."""
     first = None
     for call in calls:

@@ -2,8 +2,8 @@
 
 All logs are loaded at once. Retention, compaction, checkpoints, flushes and the removal of deleted logs run in daemon
 threads until the last directory is closed. Closing a log's handle leaves the log open. A topic's settings come from the
-cluster metadata in the directories, as for ``WrittenDirectory``. A broker's properties are the defaults below them, and
-they name the metrics reporters. Thread rule: any thread. A forked child that inherits the object may only close it.
+cluster metadata in the directories, as for ``WritableDirectory``. A broker's properties are the defaults below them,
+and they name the metrics reporters. Thread rule: any thread. A forked child that inherits the object may only close it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
 from tidelog.storage.manager.staged.commit import complete_commits
-from tidelog.storage.manager.written_directory import WrittenLog
+from tidelog.storage.manager.writable_directory import WritableLog
 from tidelog.storage.producer import ProducerEntry
 
 
-class KeptDirectories:
+class ManagedDirectories:
     def __init__(
         self,
         fs: FileSystem,
@@ -78,11 +78,11 @@ class KeptDirectories:
             raise
         self._open = {directory.path for directory in self.manager.online}
 
-    def directories(self) -> dict[Path, KeptDirectory]:
+    def directories(self) -> dict[Path, ManagedDirectory]:
         """Return the usable log directories."""
-        return {path: KeptDirectory(self, path) for path in sorted(self._open)}
+        return {path: ManagedDirectory(self, path) for path in sorted(self._open)}
 
-    def open_log(self, path: Path) -> WrittenLog:
+    def open_log(self, path: Path) -> WritableLog:
         """Return or create the partition at ``path``. Raise DirectoryError, StorageError, InconsistentTopicIdError."""
         self._guard.check()
         partition = partition_for_writing(path)
@@ -92,7 +92,7 @@ class KeptDirectories:
         known = (one.topic_id(partition.topic) for one in self._metadata)
         topic_id = next((topic_id for topic_id in known if topic_id is not None), None)
         log = self.manager.get_or_create(partition, topic_id=topic_id)
-        return WrittenLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
+        return WritableLog(log, self._clock, self.manager.checkpoint_recovery_points, lambda: None, closes=False)
 
     def close(self, path: Path) -> None:
         """Close a directory. The call is idempotent, and closing the last directory is a clean shutdown."""
@@ -115,23 +115,23 @@ class KeptDirectories:
         self._scheduler.shutdown()
 
 
-class KeptDirectory:
-    """A single log directory of KeptDirectories, with the interface that the API expects."""
+class ManagedDirectory:
+    """A single log directory of ManagedDirectories, with the interface that the API expects."""
 
-    def __init__(self, home: KeptDirectories, path: Path) -> None:
-        self._home = home
+    def __init__(self, directories: ManagedDirectories, path: Path) -> None:
+        self._directories = directories
         self.path = path
 
-    def open_log(self, path: Path) -> WrittenLog:
-        return self._home.open_log(path)
+    def open_log(self, path: Path) -> WritableLog:
+        return self._directories.open_log(path)
 
     def producers(
         self, only: TopicPartition | None = None
     ) -> Iterator[tuple[TopicPartition, Mapping[int, ProducerEntry]]]:
         """Yield the producers as ``LogDirectory.producers`` does, or none if the directory is offline."""
-        for directory in self._home.manager.online:
+        for directory in self._directories.manager.online:
             if directory.path == self.path:
                 yield from directory.producers(only)
 
     def close(self) -> None:
-        self._home.close(self.path)
+        self._directories.close(self.path)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tidelog.model import ClosedError, LockedError, TopicPartition
 from tidelog.runtime import Clock
-from tidelog.storage.fs import FileSystem, ForkGuard, each_despite_failures
+from tidelog.storage.fs import FileSystem, ForkGuard, run_all
 from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
@@ -28,7 +28,7 @@ from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 
-class WrittenDirectory:
+class WritableDirectory:
     """A ``config`` of None takes each topic's settings from the cluster metadata in the directory, over the defaults.
 
     Topic ids come from there too, because a broker treats a partition without an id as a stray.
@@ -57,13 +57,13 @@ class WrittenDirectory:
         self._guard = ForkGuard(path)
         self._mutex = threading.Lock()
         self._closed = False
-        self._open: dict[TopicPartition, WrittenLog] = {}
+        self._open: dict[TopicPartition, WritableLog] = {}
 
     @property
     def path(self) -> Path:
         return self._directory.path
 
-    def open_log(self, path: Path) -> WrittenLog:
+    def open_log(self, path: Path) -> WritableLog:
         """Load a partition of this directory, and create it if missing.
 
         Raise DirectoryError for a name that is not TOPIC-PARTITION, LockedError if the log is already open. Raise
@@ -81,7 +81,7 @@ class WrittenDirectory:
             log = self._directory.open_log(
                 directory, PartitionDirectoryName(partition), self._opening, topic_id=topic_id
             )
-            self._open[partition] = opened = WrittenLog(
+            self._open[partition] = opened = WritableLog(
                 log, self._opening.clock, self.checkpoint, lambda: self._forget(partition)
             )
             return opened
@@ -112,18 +112,18 @@ class WrittenDirectory:
                 log.log.close()
             return
         try:
-            each_despite_failures(log.close for log in logs)
+            run_all(log.close for log in logs)
         finally:
             self._directory.stop()
 
     def _forget(self, partition: TopicPartition) -> None:
         with self._mutex:
             del self._open[partition]
-            self._directory.closed(partition)
+            self._directory.note_closed(partition)
             self._directory.checkpoint()
 
 
-class WrittenLog:
+class WritableLog:
     """A log with the calls of a record writer. If ``closes`` is True, closing this object closes the log."""
 
     def __init__(
@@ -165,7 +165,7 @@ class SingleLog:
     def __init__(self, fs: FileSystem, directory: Path, *, clock: Clock, config: LogConfig | None = None) -> None:
         """The directory ``directory`` is the partition's. Its parent is opened as the log directory."""
         partition = TopicPartition.from_directory_name(directory.name)
-        self._home = home = WrittenDirectory(fs, directory.parent, clock=clock, config=config)
+        self._home = home = WritableDirectory(fs, directory.parent, clock=clock, config=config)
         try:
             opened = self._home.open_log(directory)
         except BaseException:

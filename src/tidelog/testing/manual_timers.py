@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_scheduler import HeldScheduler, HeldTask
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_scheduler import ManualScheduler, ManualTask
 
 
-class HeldTimers:
-    def __init__(self, clock: HeldClock) -> None:
-        self._scheduler = HeldScheduler(clock)
+class ManualTimers:
+    def __init__(self, clock: ManualClock) -> None:
+        self._scheduler = ManualScheduler(clock)
         self._scheduler.startup()
         self.now_ms = clock.now_ms
         self.monotonic_ms = clock.monotonic_ms
 
-    def call_later(self, delay_ms: int, callback: Callable[[], object]) -> HeldTask:
+    def call_later(self, delay_ms: int, callback: Callable[[], object]) -> ManualTask:
         def run() -> None:
             callback()
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.testing import HeldClock, HeldScheduler
+from tidelog.testing import ManualClock, ManualScheduler
 
 
-def started(now: int = 1000) -> tuple[HeldClock, HeldScheduler]:
-    clock = HeldClock(now)
-    scheduler = HeldScheduler(clock)
+def started(now: int = 1000) -> tuple[ManualClock, ManualScheduler]:
+    clock = ManualClock(now)
+    scheduler = ManualScheduler(clock)
     scheduler.startup()
     return clock, scheduler
 
 
 def test_time_passes_only_by_hand() -> None:
-    clock = HeldClock(1000)
+    clock = ManualClock(1000)
     clock.now += 5
     clock.sleep_ms(10)
     assert (clock.now_ms(), clock.monotonic_ms()) == (1015, 1015)
@@ -93,8 +93,8 @@ def test_an_error_comes_out_where_the_clock_was_moved_and_the_task_goes_on() -> 
 
 
 def test_nothing_runs_before_the_start_or_after_the_shutdown() -> None:
-    clock = HeldClock(0)
-    scheduler = HeldScheduler(clock)
+    clock = ManualClock(0)
+    scheduler = ManualScheduler(clock)
     ran: list[int] = []
     scheduler.schedule("early", lambda: ran.append(clock.now), delay_ms=5, period_ms=100)
     clock.now += 50

@@ -13,7 +13,7 @@ from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.written_directory import SingleLog, WrittenDirectory
+from tidelog.storage.manager.writable_directory import SingleLog, WritableDirectory
 from tidelog.storage.segment.segment import LogSegment
 
 MARKER = ".kafka_cleanshutdown"
@@ -23,11 +23,11 @@ HIGH_WATERMARK = "replication-offset-checkpoint"
 CONFIG = LogConfig(segment_index_bytes=4096, message_timestamp_after_max_ms=2**62)
 
 
-def open_directory(path: Path) -> WrittenDirectory:
-    return WrittenDirectory(LOCAL, path, clock=SYSTEM_CLOCK, config=CONFIG)
+def open_directory(path: Path) -> WritableDirectory:
+    return WritableDirectory(LOCAL, path, clock=SYSTEM_CLOCK, config=CONFIG)
 
 
-def append(directory: WrittenDirectory, name: str, count: int = 3) -> None:
+def append(directory: WritableDirectory, name: str, count: int = 3) -> None:
     log = directory.open_log(directory.path / name)
     log.append_batch([b"x"] * count, timestamps=[BASE_TIME] * count)
     log.close()
@@ -40,7 +40,7 @@ def append_and_stop(path: Path, *names: str) -> None:
     directory.close()
 
 
-def crash(directory: WrittenDirectory) -> None:
+def crash(directory: WritableDirectory) -> None:
     """Leave the state of a kill: logs are not closed cleanly, and the lock is free."""
     for log in directory._open.values():
         for segment in log.log._state.segments:
@@ -63,7 +63,7 @@ def test_a_log_that_was_moved_in_counts_as_closed_in_order(tmp_path: Path) -> No
     write_checkpoint(tmp_path, LOG_START, {"t-0": 7})
     directory = LogDirectory(LOCAL, tmp_path)
     directory.mark_open()
-    directory.take_in(TopicPartition("t", 0), 6)
+    directory.adopt(TopicPartition("t", 0), 6)
     directory.stop()
     assert (tmp_path / MARKER).exists()
     offsets = {name: (tmp_path / name).read_text() for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START)}

@@ -11,7 +11,7 @@ records, a pause between two tries     get its response, even if the test does n
 
 The clock stops at each moment with due work, and waits for its effects, also in threads, before time continues. A timer
 that this work sets therefore runs within the same ``advance``. Thread rule: the event loop only, except for
-``HeldTime.clock``.
+``ManualTime.clock``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from tidelog.server.timers import TimerHandle
-from tidelog.testing.held_clock import HeldClock
-from tidelog.testing.held_timers import HeldTimers
+from tidelog.testing.manual_clock import ManualClock
+from tidelog.testing.manual_timers import ManualTimers
 
 SHORT_MS: Final = 1000
 """The longest wait that also ends in real time."""
-HELD_CONFIGS: Final = {
+MANUAL_TIME_CONFIGS: Final = {
     "connections.max.idle.ms": "-1",
     "log.flush.offset.checkpoint.interval.ms": "300000",
     "log.flush.start.offset.checkpoint.interval.ms": "300000",
@@ -43,8 +43,8 @@ _QUIET_TURNS: Final = 8
 class ClientTimers:
     """Timers of a loop with a manual clock."""
 
-    def __init__(self, clock: HeldClock, loop: asyncio.AbstractEventLoop) -> None:
-        self._held = HeldTimers(clock)
+    def __init__(self, clock: ManualClock, loop: asyncio.AbstractEventLoop) -> None:
+        self._held = ManualTimers(clock)
         self._loop = loop
         self.now_ms = clock.now_ms
         self.monotonic_ms = clock.monotonic_ms
@@ -63,7 +63,7 @@ class _ShortTimer:
     """A pending callback, due at a manual or a real time, whichever comes first."""
 
     def __init__(
-        self, held: HeldTimers, loop: asyncio.AbstractEventLoop, delay_ms: int, callback: Callable[[], object]
+        self, held: ManualTimers, loop: asyncio.AbstractEventLoop, delay_ms: int, callback: Callable[[], object]
     ) -> None:
         self._callback = callback
         self._held = held.call_later(delay_ms, self._run)
@@ -93,12 +93,12 @@ class WatchedPool(ThreadPoolExecutor):
         return future
 
 
-class HeldTime:
+class ManualTime:
     """The time of one broker, over all its starts."""
 
     def __init__(self) -> None:
         """The clock begins at the current time."""
-        self.clock = HeldClock(int(time.time() * 1000))
+        self.clock = ManualClock(int(time.time() * 1000))
 
     async def advance(self, duration_ms: int, pool: WatchedPool) -> None:
         """Let ``duration_ms`` pass, with all due work on the way."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidelog.testing.held_clock import HeldClock
+from tidelog.testing.manual_clock import ManualClock
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class HeldTask:
+class ManualTask:
     """A pending task. ``due_ms`` is a time of the monotonic clock."""
 
     name: str
@@ -32,12 +32,12 @@ class HeldTask:
         self.is_cancelled = True
 
 
-class HeldScheduler:
+class ManualScheduler:
     """A Scheduler that follows ``clock``."""
 
-    def __init__(self, clock: HeldClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self._tasks: list[HeldTask] = []
+        self._tasks: list[ManualTask] = []
         self._is_started = False
         self._is_shut_down = False
         clock.follow(self)
@@ -56,16 +56,16 @@ class HeldScheduler:
 
     def schedule(
         self, name: str, task: Callable[[], None], *, delay_ms: int = 0, period_ms: int | None = None
-    ) -> HeldTask:
+    ) -> ManualTask:
         """Run ``task`` after ``delay_ms``, and then every ``period_ms`` if it is given."""
         due_ms = self._clock.monotonic_ms() + max(0, delay_ms)
-        made = HeldTask(name=name, run=task, due_ms=due_ms, period_ms=period_ms, is_cancelled=self._is_shut_down)
+        made = ManualTask(name=name, run=task, due_ms=due_ms, period_ms=period_ms, is_cancelled=self._is_shut_down)
         if not self._is_shut_down:
             self._tasks.append(made)
         return made
 
     @property
-    def tasks(self) -> list[HeldTask]:
+    def tasks(self) -> list[ManualTask]:
         """Pending tasks, soonest first."""
         self._tasks = [task for task in self._tasks if not task.is_cancelled]
         return sorted(self._tasks, key=lambda task: task.due_ms)

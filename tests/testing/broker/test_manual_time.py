@@ -16,7 +16,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(held_time=True) as running:
+    with Broker(manual_time=True) as running:
         yield running
 
 

@@ -1,6 +1,6 @@
 """A manual clock: it stands still until a test moves it, or code sleeps on it.
 
-A move notifies the followers (``HeldScheduler``). The clock stops at each moment with due work, does the work in the
+A move notifies the followers (``ManualScheduler``). The clock stops at each moment with due work, does the work in the
 thread that moves it, and continues. The work may move the clock itself. Setting the clock back is a jump of the wall
 clock: no work is done, and the monotonic clock stays. Thread rule: any thread may read and move the clock. While one
 thread does due work, other threads only change the time.
@@ -22,7 +22,7 @@ class Follower(Protocol):
     def run_next(self) -> None: ...
 
 
-class HeldClock:
+class ManualClock:
     """A Clock. ``now`` is in milliseconds since the epoch."""
 
     def __init__(self, now: int) -> None:

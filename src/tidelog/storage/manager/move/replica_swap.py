@@ -20,7 +20,7 @@ from tidelog.storage.manager.move.moves import Moves
 _log = logging.getLogger(__name__)
 
 
-class Handover:
+class ReplicaSwap:
     def __init__(
         self, directories: DirectorySet, table: LogTable, cleaning: Cleaning, moves: Moves, clock: Clock
     ) -> None:
@@ -30,22 +30,22 @@ class Handover:
         self._moves = moves
         self._clock = clock
 
-    def carry_out(self, partition: TopicPartition, move: LogMove) -> bool:
+    def run(self, partition: TopicPartition, move: LogMove) -> bool:
         """Replace the current log. Return False if the move was cancelled."""
         if self._moves.under_way.get(partition) is not move:
             return False
         current, future = move.current, move.future
-        source, target = self._directories.home_of(current), self._directories.home_of(future)
+        source, target = self._directories.directory_of(current), self._directories.directory_of(future)
         with current.being_replaced():
             move.finish()
             future.rename(target.path / partition.directory_name)
-        self._moves.forget(partition)
+        self._moves.cancel(partition)
         del self._table.future[partition]
         self._table.current[partition] = future
         self._cleaning.moved(partition, source.path, target.path)
-        self._directories.guarded(target.checkpoint)
+        self._directories.run_guarded(target.checkpoint)
         now_ms = self._clock.now_ms()
-        self._directories.guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
-        self._directories.guarded(source.checkpoint)
+        self._directories.run_guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
+        self._directories.run_guarded(source.checkpoint)
         _log.info("%s has moved from %s to %s", partition, source.path, target.path)
         return True
