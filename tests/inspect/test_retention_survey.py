@@ -20,7 +20,7 @@ from tidelog.inspect.retention.sentences import goes_text, offsets_text, setting
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.cluster_metadata import ClusterMetadata
+from tidelog.storage.manager.cluster_metadata import TopicMetadata
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
@@ -178,7 +178,7 @@ def test_high_watermarks(tmp_path: Path) -> None:
     )
     young = survey(tmp_path, SettingSources(overrides={"retention.ms": str(YEAR)}))["t-0"]
     assert sentences(young)[2][0].endswith("Z, and the high watermark at 40")
-    metadata = ClusterMetadata(replicas={TopicPartition("t", 0): (1,)})
+    metadata = TopicMetadata(replicas={TopicPartition("t", 0): (1,)})
     alone = survey(tmp_path, SettingSources(overrides=due, metadata=metadata), now_ms=NOW + 2 * YEAR)["t-0"]
     assert alone.high_watermark_from is HighWatermarkFrom.ONLY_REPLICA
     assert offsets_text(alone) == "log [0, 40), high watermark 40 (the only replica)"

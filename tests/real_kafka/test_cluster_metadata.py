@@ -26,7 +26,7 @@ from tidelog.inspect.dump import dump_json
 from tidelog.runtime import SYSTEM_CLOCK, ThreadScheduler
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType as OwnType
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource as OwnResource
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.requests import NewPartitions, NewTopic
@@ -102,7 +102,7 @@ class OwnNode:
         assert properties is not None
         assert properties.directory_id is not None
         marker = CleanShutdownFile(LOCAL, self.directory)
-        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self.ports[0])
+        endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", self.ports[0])
         await metadata.register_broker([endpoint], [properties.directory_id], previous_epoch=marker.read())
         await work(metadata)
         await metadata.shut_down_broker()

@@ -38,7 +38,9 @@ def test_an_unknown_version_is_answered_with_version_0_and_what_there_is(client:
 
 def test_a_clients_software_is_known_from_here_on(home: BrokerHome, client: WireClient) -> None:
     client.call(ApiKey.API_VERSIONS, 3, **SOFTWARE)
-    assert home.call(lambda: [one.peer.software for one in home.broker.listeners[0].connections]) == [("tests", "1.0")]
+    assert home.call(lambda: [one.client.software for one in home.broker.listeners[0].connections]) == [
+        ("tests", "1.0")
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "with space", "-begins", "ends."])

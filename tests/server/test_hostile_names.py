@@ -64,5 +64,5 @@ def test_a_clients_software_is_kept_up_to_a_length(home: BrokerHome, client: Wir
     name = "n" * 32_767
     answer = client.call(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=name)
     assert answer.error_code == ErrorCode.NONE
-    (kept,) = home.call(lambda: [one.peer.software for one in home.broker.listeners[0].connections])
+    (kept,) = home.call(lambda: [one.client.software for one in home.broker.listeners[0].connections])
     assert kept == ("n" * 255, "n" * 255)

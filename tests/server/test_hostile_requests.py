@@ -163,8 +163,8 @@ def test_announced_sizes_take_no_memory(broker: Watched) -> None:
         for one in many:
             one.socket.sendall(struct.pack(">i", ANNOUNCED) + b"\0" * 1000)
         (listener,) = broker.home.broker.listeners
-        broker.home.wait_for(lambda: sum(one.held_bytes > 0 for one in listener.connections) == len(many))
-        assert broker.home.call(lambda: listener.held_bytes) <= 50 * 64 * 1024
+        broker.home.wait_for(lambda: sum(one.request_bytes > 0 for one in listener.connections) == len(many))
+        assert broker.home.call(lambda: listener.request_bytes) <= 50 * 64 * 1024
         broker.is_well()
     finally:
         for one in many:

@@ -15,10 +15,10 @@ from tidelog.cli.scram_option import scram_credential
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION
-from tidelog.server.metadata.kraft.first_records import feature_levels, first_records
+from tidelog.server.metadata.kraft.bootstrap_records import bootstrap_records, feature_levels
 from tidelog.server.metadata.kraft.formatting import (
     FormatPlan,
     FormatRequest,
@@ -123,7 +123,7 @@ def format_(
         metadata_directory=metadata_directory,
         controller=None if voter is None else voter[0],
         cluster_id=cluster_id,
-        first_records=first_records(levels, [scram_credential(text) for text in users]),
+        first_records=bootstrap_records(levels, [scram_credential(text) for text in users]),
         directory_ids={} if voter is None or voter[1] is None else {metadata_directory: voter[1]},
     )
     plan = plan_format(LOCAL, request)
@@ -143,7 +143,7 @@ def format_(
 
 def _voter(
     config: BrokerConfig, node_id: int, *, standalone: bool, text: str | None
-) -> tuple[Endpoint, uuid.UUID | None] | None:
+) -> tuple[BrokerEndpoint, uuid.UUID | None] | None:
     """Return the voter for the metadata log and its directory's id, or None if the file names the voters."""
     if standalone and text is not None:
         raise click.UsageError("--standalone and --initial-controllers exclude each other.")
@@ -165,7 +165,7 @@ def _voter(
     return None
 
 
-def _named_voter(text: str, node_id: int, listener: str) -> tuple[Endpoint, uuid.UUID]:
+def _named_voter(text: str, node_id: int, listener: str) -> tuple[BrokerEndpoint, uuid.UUID]:
     voters = [part.strip() for part in text.split(",") if part.strip()]
     if len(voters) != 1:
         raise ConfigError(f"--initial-controllers: this node is its own only controller, {len(voters)} are named")
@@ -178,7 +178,7 @@ def _named_voter(text: str, node_id: int, listener: str) -> tuple[Endpoint, uuid
         directory_id = uuid_from_text(match["directory"])
     except ValueError as error:
         raise ConfigError(f"--initial-controllers: {error}") from None
-    return Endpoint(listener, match["host"].strip("[]"), int(match["port"])), directory_id
+    return BrokerEndpoint(listener, match["host"].strip("[]"), int(match["port"])), directory_id
 
 
 def _level(text: str) -> tuple[str, int]:

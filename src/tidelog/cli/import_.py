@@ -14,9 +14,9 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.model import ConfigError
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.adoption.adoption import Adopter
-from tidelog.server.metadata.adoption.survey import FoundTopic, Survey, SurveyRequest, survey_directories
 from tidelog.server.metadata.kraft.formatting import metadata_directory_of
+from tidelog.server.metadata.zookeeper_import.importer import Importer
+from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey, SurveyRequest, survey_directories
 from tidelog.server.start_settings import complete_settings
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic
@@ -80,7 +80,7 @@ def import_(
     for topic in survey.topics:
         TopicSettings.of(topic.settings, config)
     if is_applied:
-        survey = Adopter(fs=LOCAL, config=config, clock=SYSTEM_CLOCK).adopt(survey)
+        survey = Importer(fs=LOCAL, config=config, clock=SYSTEM_CLOCK).run(survey)
     rows = [_row(topic) for topic in survey.topics]
     table = Table(rows=rows, columns=COLUMNS, show={"settings": _shown})
     return Report(

@@ -115,6 +115,6 @@ def _note(target: Target, view: MetadataView) -> str:
     if properties is not None and properties.directory_id is not None:
         whose += f", directory {uuid_to_text(properties.directory_id)}"
     begun = "has not begun: this is what it begins with" if view.is_empty else f"up to offset {view.end_offset:,}"
-    count = len(view.image.passed_over)
+    count = len(view.image.skipped_records)
     newer = f" {count:,} of its records are of a later release of Kafka, and shown as they are." if count else ""
     return f"{target.path}: {whose}; the metadata {begun}.{newer}"

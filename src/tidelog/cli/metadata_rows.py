@@ -17,7 +17,7 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import release_name
-from tidelog.server.metadata.image import METADATA_VERSION, PassedOver
+from tidelog.server.metadata.image import METADATA_VERSION, SkippedRecord
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.metadata_record import NEWER_RECORD
@@ -45,7 +45,7 @@ def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
         if maker is not None:
             kind, make = maker
             found[kind].append(make(record.fields, names))
-    found["newer"] = list(map(_newer, view.image.passed_over))
+    found["newer"] = list(map(_newer, view.image.skipped_records))
     for name, fields in found["topic"]:
         fields["partitions"] = partitions[name]
     for kind, rows in found.items():
@@ -53,7 +53,7 @@ def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
             yield kind, name, fields
 
 
-def _newer(found: PassedOver) -> tuple[str, Fields]:
+def _newer(found: SkippedRecord) -> tuple[str, Fields]:
     fields = found.record.fields
     is_raw = found.record.name == NEWER_RECORD
     kind = str(fields["type"]) if is_raw else found.record.name

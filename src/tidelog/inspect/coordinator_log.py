@@ -29,7 +29,7 @@ from tidelog.storage.log.view.column_stream import ColumnChoice
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import ReadRange
-from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import read_topic_metadata
 
 STATE_TOPIC = "__transaction_state"
 
@@ -101,7 +101,7 @@ def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = No
         return found
 
     parts = each_partition(fs, path, read, topic=STATE_TOPIC, threads=threads)
-    replicas = read_cluster_metadata(fs, path).replicas
+    replicas = read_topic_metadata(fs, path).replicas
     count = sum(partition.topic == STATE_TOPIC for partition in replicas)
     return CoordinatorLog(
         cluster_id=_cluster_id(fs, path),

@@ -47,7 +47,7 @@ from tidelog.server.metadata.metadata_metrics import MetadataMetrics
 from tidelog.server.metadata.scram_users import ScramUsers
 from tidelog.server.metadata.stray_logs import is_stray
 from tidelog.server.network.connection import Service
-from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.limits import ConnectionCounts
 from tidelog.server.network.listener import Listener
 from tidelog.server.quotas.address_quotas import address_quotas
@@ -55,7 +55,7 @@ from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.quotas.quota_metrics import quota_samples
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.replicas.replica_metrics import replica_samples
-from tidelog.server.security.scram_exchange import NOBODY
+from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
@@ -176,7 +176,7 @@ class Broker:
         self.state = BrokerState.NOT_RUNNING
 
     @property
-    def advertised(self) -> tuple[Endpoint, ...]:
+    def advertised(self) -> tuple[ListenerEndpoint, ...]:
         """The endpoints that clients use to find this broker. They are known once it has started."""
         return self.endpoints.advertised_at({listener.endpoint.name: listener.port for listener in self.listeners})
 
@@ -253,7 +253,7 @@ class Broker:
         """The secret of fake SCRAM credentials: the id of a log directory, which survives restarts. Clients that can
         read it by DescribeQuorum may also list users."""
         ids = [directory.id for directory in self.logs.online if directory.id is not None]
-        return ids[0].bytes if ids else NOBODY.secret
+        return ids[0].bytes if ids else NO_CREDENTIALS.secret
 
     async def _start_logs(self) -> None:
         paths = [Path(path) for path in self.config.log_dirs]
@@ -368,7 +368,7 @@ class Broker:
     async def _join(self) -> None:
         """Register the broker with the cluster, so that partitions get leaders."""
         endpoints = [
-            broker_registration.Endpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
+            broker_registration.BrokerEndpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
         ]
         directories = [directory.id for directory in self.logs.online if directory.id is not None]
         await self.metadata.register_broker(

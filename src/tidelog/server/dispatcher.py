@@ -34,8 +34,8 @@ from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.protocol.schemas import Direction, Struct, struct_class
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.registry import HANDLERS, Handler
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.server.network.peer import Peer
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse, Response
 
@@ -65,12 +65,12 @@ class Dispatcher:
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
 
-    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request; see ``Service.begin``. The result is awaitable only if the handler has to wait."""
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(
-            api, version, header.correlation_id, header.client_id, peer, self._broker.timers.now_ms(), len(frame)
+            api, version, header.correlation_id, header.client_id, client, self._broker.timers.now_ms(), len(frame)
         )
         handler = self._handlers.get((api, version))
         if handler is None:
@@ -186,7 +186,7 @@ def _unsupported(context: RequestContext) -> Reply:
 def _error_response(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
     """Return the response to a request that failed. Raise ``error`` again if the API has no error response."""
     if not isinstance(error, TidelogError):
-        _log.error("A request of %s failed: %s", context.peer, context, exc_info=error)
+        _log.error("A request of %s failed: %s", context.client, context, exc_info=error)
         error = TidelogError("the server has failed")
     if handler.refuse is not None:
         return handler.refuse(context, request, error)

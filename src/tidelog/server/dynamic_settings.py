@@ -101,7 +101,7 @@ class DynamicSettings:
     async def _limit_connections(self, config: BrokerConfig) -> None:
         """Set new connection limits. Host names are resolved in a background thread, because that may be slow."""
         try:
-            limits = await self._broker.in_thread(NetworkLimits.of(config).looked_up)
+            limits = await self._broker.in_thread(NetworkLimits.of(config).with_resolved_hosts)
         except ConfigError as error:
             _log.error("The new connection limits are invalid, so the old ones stay: %s", error)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.network.peer import Peer
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.principal import Principal
 
 
@@ -16,7 +16,7 @@ class RequestContext(NamedTuple):
     version: int
     correlation_id: int
     client_id: str | None
-    peer: Peer
+    client: ClientConnection
     received_ms: int
     """The wall clock's time in ms."""
     size: int = 0
@@ -24,22 +24,22 @@ class RequestContext(NamedTuple):
 
     @property
     def principal(self) -> Principal:
-        return self.peer.principal
+        return self.client.principal
 
     @property
     def client_host(self) -> str:
-        return self.peer.host
+        return self.client.host
 
     @property
     def connection_id(self) -> str:
-        return self.peer.connection_id
+        return self.client.connection_id
 
     @property
     def listener(self) -> str:
         """The name of the listener that received the request."""
-        return self.peer.listener
+        return self.client.listener
 
     @property
     def client_software(self) -> tuple[str, str]:
         """The name and version of the client's library."""
-        return self.peer.software
+        return self.client.software

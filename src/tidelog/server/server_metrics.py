@@ -166,7 +166,7 @@ class ServerMetrics:
 
 def _samples(broker: Serving) -> Iterator[Sample]:
     yield Sample.gauge(BROKER_STATE.named(), broker.state)
-    yield Sample.gauge(MEMORY_USED.named(), sum(listener.held_bytes for listener in broker.listeners))
+    yield Sample.gauge(MEMORY_USED.named(), sum(listener.request_bytes for listener in broker.listeners))
     for listener in broker.listeners:
         name = listener.endpoint.name
         yield Sample.gauge(CONNECTIONS.named(name), len(listener.connections))

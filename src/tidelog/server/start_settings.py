@@ -16,7 +16,7 @@ from typing import TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.authorization.authorizer import AuthorizerSettings
-from tidelog.server.network.endpoint import Endpoints, endpoints_of
+from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.security.listener_security import ListenerSecurity
 
@@ -48,7 +48,7 @@ Checked = TypeVar("Checked")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
     node_id: int
-    endpoints: Endpoints
+    endpoints: BrokerEndpoints
     limits: NetworkLimits
     security: Mapping[str, ListenerSecurity]
     """The security by listener name."""
@@ -60,7 +60,7 @@ class StartSettings:
         """Return the settings of a config. Raise ConfigError with every mistake."""
         mistakes = list(_role_mistakes(config))
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
-        limits = _checked(lambda: NetworkLimits.of(config).looked_up(), mistakes)
+        limits = _checked(lambda: NetworkLimits.of(config).with_resolved_hosts(), mistakes)
         security: dict[str, ListenerSecurity] = {}
         for one in endpoints.listeners if endpoints is not None else ():
             found = _checked(partial(ListenerSecurity.of, config, one.name, one.protocol), mistakes)

@@ -21,7 +21,7 @@ def authenticated(
 ) -> Response | Awaitable[Response]:
     """Set the connection's principal to the client id."""
     name = context.client_id or ""
-    context.peer.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
+    context.client.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
     return handle()
 
 

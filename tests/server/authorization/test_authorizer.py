@@ -15,7 +15,7 @@ from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, Pattern, Permis
 from tidelog.server.authorization.authorizer import STANDARD_AUTHORIZER, Authorizer, AuthorizerSettings, java_host
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, WILDCARD, AclResourceType, group, topic
-from tidelog.server.network.peer import Peer
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.principal import Principal
 from tidelog.server.request_context import RequestContext
 
@@ -33,8 +33,8 @@ def authorizer(*acls: Acl, **keys: str) -> Authorizer:
 
 
 def asked_by(name: str, host: str = "10.0.0.1") -> RequestContext:
-    peer = Peer(host=host, port=1, listener="L", connection_id="c", principal=Principal("User", name))
-    return RequestContext(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 0, None, peer, 0)
+    client = ClientConnection(host=host, port=1, listener="L", connection_id="c", principal=Principal("User", name))
+    return RequestContext(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 0, None, client, 0)
 
 
 def read_of(name: str, permission: Permission = Permission.ALLOW, host: str = WILDCARD) -> Acl:

@@ -75,7 +75,7 @@ def test_a_certificate_gives_its_name(home: SecureHome) -> None:
     def is_known() -> bool:
         """A client may replace its first connection, so the metadata request is repeated."""
         producer.list_topics(timeout=PATIENCE_S)
-        names = home.call(lambda: {str(one.peer.principal) for one in home.listener("MUTUAL").connections})
+        names = home.call(lambda: {str(one.client.principal) for one in home.listener("MUTUAL").connections})
         return names == {f"User:{CLIENT_NAME}"}
 
     eventually(is_known)

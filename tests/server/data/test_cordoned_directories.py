@@ -32,7 +32,7 @@ from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import new_cluster
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories
@@ -132,7 +132,7 @@ def test_the_cluster_learns_of_them_once_its_metadata_has_a_field_for_them(tmp_p
         node_id=1,
         directories=directories,
         metadata_directory=directories[0],
-        controller=Endpoint("CONTROLLER", "localhost", 9093),
+        controller=BrokerEndpoint("CONTROLLER", "localhost", 9093),
         first_records=[feature_record(name, level) for name, level in new_cluster(29).items()],
     )
     format_directories(LOCAL, older, SYSTEM_CLOCK)

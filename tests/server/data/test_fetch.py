@@ -191,7 +191,7 @@ def test_no_more_than_the_broker_gives(data: DataHome) -> None:
 
 
 def is_waiting(data: DataHome) -> bool:
-    return bool(data.home.call(lambda: len(data.partition().waiters)))
+    return bool(data.home.call(lambda: len(data.partition().purgatory)))
 
 
 def begin(data: DataHome, reader: WireClient, **options: int) -> tuple[int, int]:
@@ -306,5 +306,5 @@ def test_a_fetch_waits_no_longer_than_its_client(data: DataHome) -> None:
     data.create()
     with data.home.client() as client:
         data.send_fetch({("t", 0): 0}, client=client, max_wait=LATE_MS)
-        data.home.wait_for(lambda: len(data.partition().waiters) == 1)
-    data.home.wait_for(lambda: not data.partition().waiters)
+        data.home.wait_for(lambda: len(data.partition().purgatory) == 1)
+    data.home.wait_for(lambda: not data.partition().purgatory)

@@ -24,7 +24,7 @@ from tidelog.protocol.fetch import (
 from tidelog.server.fetching import session_cache
 from tidelog.server.fetching.fetch_context import SelectedResults, begin_fetch
 from tidelog.server.fetching.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, next_epoch
-from tidelog.server.fetching.session_cache import EVICTION_MS, MOST_PARTITIONS, SessionCache
+from tidelog.server.fetching.session_cache import EVICTION_MS, MAX_SESSION_PARTITIONS, SessionCache
 
 WITH_NAMES, WITH_IDS = 12, 13
 TOPIC_ID = UUID(int=9)
@@ -66,7 +66,7 @@ def fetch(
 
 
 def numbers(selected: SelectedResults) -> list[int]:
-    return [followed.partition for followed, _data in selected.results]
+    return [cached.partition for cached, _data in selected.results]
 
 
 # --- compared with full fetches ---
@@ -144,9 +144,9 @@ class FetchSessionMachine(RuleBasedStateMachine):
         selected = context.select(found, 0)
         assert selected.error is ErrorCode.NONE
         self.client.session_id, self.client.epoch = selected.session_id, next_epoch(self.client.epoch)
-        for followed, data in selected.results:
-            self.client.told[followed.partition] = data
-        sent = {followed.partition for followed, data in selected.results if data.records_size}
+        for cached, data in selected.results:
+            self.client.told[cached.partition] = data
+        sent = {cached.partition for cached, data in selected.results if data.records_size}
         for number in self.client.wanted:
             state = self.states[number]
             assert (number in sent) == bool(state.records and not state.error)
@@ -305,17 +305,17 @@ def test_a_followers_session_takes_a_consumers_place_at_once() -> None:
 
 def test_a_session_has_only_so_many_partitions() -> None:
     cache = SessionCache(10)
-    assert create(cache, MOST_PARTITIONS + 1) == NO_SESSION
-    full = create(cache, MOST_PARTITIONS)
+    assert create(cache, MAX_SESSION_PARTITIONS + 1) == NO_SESSION
+    full = create(cache, MAX_SESSION_PARTITIONS)
     session = cache.get(full)
     assert session is not None
-    grown = fetch(cache, request([MOST_PARTITIONS], session_id=full, epoch=session.epoch))
+    grown = fetch(cache, request([MAX_SESSION_PARTITIONS], session_id=full, epoch=session.epoch))
     assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(cache) == 0
 
 
 def test_all_sessions_together_have_only_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_cache, "MOST_OF_ALL", 12)
+    monkeypatch.setattr(session_cache, "MAX_TOTAL_PARTITIONS", 12)
     cache = SessionCache(1000)
     sessions = [create(cache, 4) for _ in range(3)]
     assert NO_SESSION not in sessions

@@ -327,4 +327,4 @@ def test_a_coordinator_is_named_when_it_has_the_partition(
 def _waiting(home: BrokerHome, *clients: WireClient) -> int:
     """Return the number of these clients that wait for a response."""
     ports = {client.socket.getsockname()[1] for client in clients}
-    return sum(not one.is_idle for one in home.broker.listeners[0].connections if one.peer.port in ports)
+    return sum(not one.is_idle for one in home.broker.listeners[0].connections if one.client.port in ports)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
 from tidelog.server.metadata.controller.decision import ControllerSettings
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import NEW_CLUSTER, SUPPORTED
@@ -42,7 +42,7 @@ def image_of(
             id=broker,
             epoch=broker * 10,
             incarnation_id=uuid.UUID(int=broker),
-            listeners={"PLAINTEXT": Endpoint("PLAINTEXT", f"host-{broker}", 9092)},
+            listeners={"PLAINTEXT": BrokerEndpoint("PLAINTEXT", f"host-{broker}", 9092)},
             features=SUPPORTED,
             rack=(racks or {}).get(broker),
             is_fenced=broker in fenced,

@@ -12,7 +12,7 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
 from tidelog.server.metadata.requests import NewTopic
@@ -73,7 +73,7 @@ class MetadataHome:
     async def register(self, metadata: EmbeddedMetadata) -> None:
         directories = [self.directory_id(Path(path)) for path in self.settings["log.dirs"].split(",")]
         await metadata.register_broker(
-            [Endpoint("PLAINTEXT", "localhost", 9092)], directories, previous_epoch=self.epoch
+            [BrokerEndpoint("PLAINTEXT", "localhost", 9092)], directories, previous_epoch=self.epoch
         )
         self.epoch = None
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from server.metadata.images import directory_of, image_of
 from server.metadata.images import settings as controller_settings
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.controller.brokers import (
     NewRegistration,
     begin_shutdown,
@@ -67,7 +67,7 @@ class BrokerMachine(RuleBasedStateMachine):
         new = NewRegistration(
             broker_id=broker,
             incarnation_id=uuid.UUID(int=self.offset),
-            endpoints=[Endpoint("PLAINTEXT", "localhost", 9092)],
+            endpoints=[BrokerEndpoint("PLAINTEXT", "localhost", 9092)],
             directories=[directory_of(broker)],
             rack=None,
             previous_epoch=self.image.brokers[broker].epoch if in_order else None,

@@ -10,7 +10,7 @@ import pytest
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.controller.brokers import (
     NewRegistration,
     begin_shutdown,
@@ -48,7 +48,7 @@ def registration(broker_id: int = 1, **fields: object) -> NewRegistration:
     values = {
         "broker_id": broker_id,
         "incarnation_id": uuid.UUID(int=77),
-        "endpoints": [Endpoint("PLAINTEXT", "localhost", 9092)],
+        "endpoints": [BrokerEndpoint("PLAINTEXT", "localhost", 9092)],
         "directories": [directory_of(broker_id)],
         "rack": "r",
         "previous_epoch": None,

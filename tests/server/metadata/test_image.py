@@ -156,9 +156,9 @@ class TestChanges:
 
     def test_of_what_is_only_kept(self) -> None:
         image = full_image()
-        assert len(image.others) == 1
+        assert len(image.delegation_tokens) == 1
         image.apply(MetadataRecord("RemoveDelegationTokenRecord", {"tokenId": "token"}))
-        assert not image.others
+        assert not image.delegation_tokens
 
     def test_of_users(self) -> None:
         image = full_image()

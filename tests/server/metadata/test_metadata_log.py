@@ -14,7 +14,7 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, read_batches
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
-from tidelog.server.metadata.kraft.replay import Replay
+from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import SnapshotId, build_snapshot, read_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -89,9 +89,9 @@ class TestSnapshots:
             await metadata.close()
             newest = snapshots(home.fs)[-1]
             assert newest == (end, 1)
-            replay = Replay(MetadataImage(cluster_id=image.cluster_id, controller_id=1), ALONE, path=METADATA)
+            replay = MetadataReplay(MetadataImage(cluster_id=image.cluster_id, controller_id=1), ALONE, path=METADATA)
             for batch in read_snapshot(home.fs, METADATA / newest.file_name):
-                replay.take(batch)
+                replay.apply(batch)
             assert replay._image == image
             assert replay.voters.kraft_version == 1
             assert replay.voters.ids == (1,)
@@ -250,27 +250,27 @@ LEVEL = feature_record("metadata.version", 27)
 class TestTransactions:
     def test_count_as_a_whole(self) -> None:
         image = MetadataImage()
-        replay = Replay(image, ALONE, path=METADATA)
-        replay.take(batch_of("BeginTransactionRecord"))
-        replay.take(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
+        replay = MetadataReplay(image, ALONE, path=METADATA)
+        replay.apply(batch_of("BeginTransactionRecord"))
+        replay.apply(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
         assert replay.is_in_transaction
         assert replay.is_empty
         assert not image.features
-        replay.take(batch_of("EndTransactionRecord"))
+        replay.apply(batch_of("EndTransactionRecord"))
         assert image.features == dict([FEATURE])
         assert not replay.is_empty
 
     def test_that_are_aborted_never_were(self) -> None:
-        replay = Replay(MetadataImage(), ALONE, path=METADATA)
-        replay.take(batch_of("BeginTransactionRecord"))
-        replay.take(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
-        replay.take(batch_of("AbortTransactionRecord"))
+        replay = MetadataReplay(MetadataImage(), ALONE, path=METADATA)
+        replay.apply(batch_of("BeginTransactionRecord"))
+        replay.apply(MetadataBatch(1, 1, 1, 0, (feature_record(*FEATURE),), ()))
+        replay.apply(batch_of("AbortTransactionRecord"))
         assert replay.is_empty
         assert not replay.is_in_transaction
 
     def test_that_nobody_ended_are_aborted_by_the_next_controller(self) -> None:
-        replay = Replay(MetadataImage(), ALONE, path=METADATA)
-        replay.take(batch_of("BeginTransactionRecord"))
+        replay = MetadataReplay(MetadataImage(), ALONE, path=METADATA)
+        replay.apply(batch_of("BeginTransactionRecord"))
         names = [record.name for record in activation_records(replay, [LEVEL], settings())]
         assert names == [
             "AbortTransactionRecord",
@@ -278,14 +278,14 @@ class TestTransactions:
             "FeatureLevelRecord",
             "EndTransactionRecord",
         ]
-        replay.take(batch_of("AbortTransactionRecord"))
-        replay.take(MetadataBatch(1, 1, 1, 0, (LEVEL,), ()))
-        replay.take(batch_of("BeginTransactionRecord"))
+        replay.apply(batch_of("AbortTransactionRecord"))
+        replay.apply(MetadataBatch(1, 1, 1, 0, (LEVEL,), ()))
+        replay.apply(batch_of("BeginTransactionRecord"))
         assert [record.name for record in activation_records(replay, [LEVEL], settings())] == ["AbortTransactionRecord"]
 
     def test_are_not_of_releases_before_3_6(self) -> None:
         old = feature_record("metadata.version", 12)
-        assert activation_records(Replay(MetadataImage(), ALONE, path=METADATA), [old], settings()) == [old]
+        assert activation_records(MetadataReplay(MetadataImage(), ALONE, path=METADATA), [old], settings()) == [old]
 
 
 class TestFormatting:

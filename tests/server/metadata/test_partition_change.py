@@ -11,7 +11,7 @@ from server.metadata.images import TOPIC_ID, directory_of, partition_of
 from tidelog.server.metadata.controller.partition_change import (
     Election,
     ElectionRules,
-    Wanted,
+    TargetReplicas,
     change_partition,
 )
 from tidelog.server.metadata.partition_state import PartitionState
@@ -20,7 +20,7 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 def changed(
     state: PartitionState,
-    wanted: Wanted | None = None,
+    wanted: TargetReplicas | None = None,
     *,
     alive: Iterable[int] = (1, 2, 3),
     election: Election = Election.ONLINE,
@@ -38,7 +38,7 @@ def changed(
         metadata_version=metadata_version,
         election=election,
     )
-    record = change_partition(TOPIC_ID, 5, state, wanted or Wanted(), rules)
+    record = change_partition(TOPIC_ID, 5, state, wanted or TargetReplicas(), rules)
     if record is None:
         return {}
     fields = dict(record.fields)
@@ -51,11 +51,14 @@ class TestLeader:
         assert changed(partition_of((1, 2, 3))) == {}
 
     def test_the_next_in_sync_replica_takes_over(self) -> None:
-        assert changed(partition_of((1, 2, 3)), Wanted(isr=(2, 3)), alive=(2, 3)) == {"leader": 2, "isr": [2, 3]}
+        assert changed(partition_of((1, 2, 3)), TargetReplicas(isr=(2, 3)), alive=(2, 3)) == {
+            "leader": 2,
+            "isr": [2, 3],
+        }
 
     def test_one_that_is_not_in_sync_does_not(self) -> None:
         state = partition_of((1, 2, 3), isr=(1, 3))
-        assert changed(state, Wanted(isr=(3,)), alive=(2, 3)) == {"leader": 3, "isr": [3]}
+        assert changed(state, TargetReplicas(isr=(3,)), alive=(2, 3)) == {"leader": 3, "isr": [3]}
 
     def test_it_stays_though_it_is_not_the_preferred_one(self) -> None:
         assert changed(partition_of((1, 2), leader=2)) == {}
@@ -69,31 +72,34 @@ class TestLeader:
         assert changed(state, alive=alive, election=Election.PREFERRED) == {}
 
     def test_nobody_leads_where_nobody_may(self) -> None:
-        found = changed(partition_of((1, 2), isr=(1,)), Wanted(isr=()), alive=(2,))
+        found = changed(partition_of((1, 2), isr=(1,)), TargetReplicas(isr=()), alive=(2,))
         assert found == {"leader": -1, "isr": [], "eligibleLeaderReplicas": [1], "lastKnownElr": [1]}
 
     def test_any_living_one_leads_where_an_unclean_election_is_allowed(self) -> None:
         state = partition_of((1, 2), isr=(1,))
-        found = changed(state, Wanted(isr=()), alive=(2,), election=Election.UNCLEAN)
+        found = changed(state, TargetReplicas(isr=()), alive=(2,), election=Election.UNCLEAN)
         assert found == {"leader": 2, "isr": [2], "leaderRecoveryState": 1}
 
     def test_nothing_is_written_twice_of_a_recovery_under_way(self) -> None:
         state = partition_of((1, 2), isr=(1,), is_recovering=True)
-        assert changed(state, Wanted(isr=()), alive=(2,), election=Election.UNCLEAN) == {"leader": 2, "isr": [2]}
+        assert changed(state, TargetReplicas(isr=()), alive=(2,), election=Election.UNCLEAN) == {
+            "leader": 2,
+            "isr": [2],
+        }
 
     def test_recovered(self) -> None:
         state = partition_of((1,), is_recovering=True)
-        assert changed(state, Wanted(isr=(1,), is_recovering=False)) == {"leaderRecoveryState": 0}
+        assert changed(state, TargetReplicas(isr=(1,), is_recovering=False)) == {"leaderRecoveryState": 0}
 
 
 class TestEligibleLeaders:
     def test_are_those_that_left_while_there_were_too_few(self) -> None:
-        found = changed(partition_of((1, 2, 3)), Wanted(isr=(1,)), min_isr=2)
+        found = changed(partition_of((1, 2, 3)), TargetReplicas(isr=(1,)), min_isr=2)
         assert found == {"isr": [1], "eligibleLeaderReplicas": [2, 3]}
 
     def test_are_not_kept_where_enough_are_in_sync(self) -> None:
         state = partition_of((1, 2, 3), isr=(1,), elr=(2, 3))
-        assert changed(state, Wanted(isr=(1, 2)), min_isr=2) == {"isr": [1, 2], "eligibleLeaderReplicas": []}
+        assert changed(state, TargetReplicas(isr=(1, 2)), min_isr=2) == {"isr": [1, 2], "eligibleLeaderReplicas": []}
 
     def test_lead_where_nobody_is_in_sync(self) -> None:
         state = partition_of((1, 2), isr=(), elr=(2,), last_known_elr=(1,))
@@ -105,7 +111,7 @@ class TestEligibleLeaders:
 
     def test_are_not_those_that_stopped_uncleanly(self) -> None:
         state = partition_of((1, 2), isr=(), elr=(1, 2), last_known_elr=(1,))
-        found = changed(state, Wanted(isr=(), unclean=frozenset({1})), alive=())
+        found = changed(state, TargetReplicas(isr=(), unclean=frozenset({1})), alive=())
         assert found == {"eligibleLeaderReplicas": [2]}
 
     def test_the_last_known_leader_leads_uncleanly_where_none_is_left(self) -> None:
@@ -114,12 +120,12 @@ class TestEligibleLeaders:
         assert changed(state, alive=()) == {}
 
     def test_without_the_feature_the_last_one_stays_in_sync(self) -> None:
-        assert changed(partition_of((1,)), Wanted(isr=()), alive=(), keeps_eligible=False) == {"leader": -1}
+        assert changed(partition_of((1,)), TargetReplicas(isr=()), alive=(), keeps_eligible=False) == {"leader": -1}
 
 
 class TestAssignment:
     def test_a_reassignment_begins_with_all_replicas(self) -> None:
-        wanted = Wanted(replicas=(2, 3, 1), adding=(2, 3), removing=(1,))
+        wanted = TargetReplicas(replicas=(2, 3, 1), adding=(2, 3), removing=(1,))
         found = changed(partition_of((1,)), wanted)
         assert found == {
             "replicas": [2, 3, 1],
@@ -130,8 +136,8 @@ class TestAssignment:
 
     def test_and_ends_when_those_that_stay_are_in_sync(self) -> None:
         state = partition_of((2, 3, 1), isr=(1, 2), leader=1, adding=(2, 3), removing=(1,))
-        assert changed(state, Wanted(isr=(1, 2))) == {}
-        assert changed(state, Wanted(isr=(1, 2, 3))) == {
+        assert changed(state, TargetReplicas(isr=(1, 2))) == {}
+        assert changed(state, TargetReplicas(isr=(1, 2, 3))) == {
             "leader": 2,
             "isr": [2, 3],
             "replicas": [2, 3],
@@ -141,24 +147,26 @@ class TestAssignment:
         }
 
     def test_the_epoch_grows_where_a_replica_leaves(self) -> None:
-        found = changed(partition_of((1, 2), isr=(1,)), Wanted(replicas=(1,)))
+        found = changed(partition_of((1, 2), isr=(1,)), TargetReplicas(replicas=(1,)))
         assert found["leader"] == 1
 
     def test_another_order_is_only_another_order(self) -> None:
-        found = changed(partition_of((1, 2)), Wanted(replicas=(2, 1)))
+        found = changed(partition_of((1, 2)), TargetReplicas(replicas=(2, 1)))
         assert found.keys() == {"replicas", "directories"}
 
     def test_a_directory_of_one_replica(self) -> None:
-        found = changed(partition_of((1, 2)), Wanted(directories={2: directory_of(9)}))
+        found = changed(partition_of((1, 2)), TargetReplicas(directories={2: directory_of(9)}))
         assert found == {"directories": [uuid_to_text(directory_of(1)), uuid_to_text(directory_of(9))]}
 
     def test_directories_are_of_later_releases(self) -> None:
-        assert changed(partition_of((1, 2)), Wanted(directories={2: directory_of(9)}), metadata_version=16) == {}
+        assert (
+            changed(partition_of((1, 2)), TargetReplicas(directories={2: directory_of(9)}), metadata_version=16) == {}
+        )
 
     def test_before_3_6_the_epoch_grew_with_each_shrink(self) -> None:
         state = partition_of((1, 2))
-        assert changed(state, Wanted(isr=(1,)), metadata_version=11) == {"isr": [1], "leader": 1}
-        assert changed(state, Wanted(isr=(1,)), metadata_version=12) == {"isr": [1]}
+        assert changed(state, TargetReplicas(isr=(1,)), metadata_version=11) == {"isr": [1], "leader": 1}
+        assert changed(state, TargetReplicas(isr=(1,)), metadata_version=12) == {"isr": [1]}
 
 
 class TestEpochs:

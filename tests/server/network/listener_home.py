@@ -16,12 +16,12 @@ from server.harness import PATIENCE_S, WireClient
 from server.security.certificates import authority, server_identity
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.frames import length_prefix
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.file_slice import Part
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
-from tidelog.server.network.peer import Peer
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.listener_security import OPEN, ListenerSecurity
 from tidelog.server.security.security_protocol import SecurityProtocol
@@ -81,7 +81,7 @@ class ListenerHome:
         self.limits = replace(defaults, **limits)
         self.counts = ConnectionCounts(self.limits)
         self.listener = Listener(
-            Endpoint(name="PLAINTEXT", host=host, port=0),
+            ListenerEndpoint(name="PLAINTEXT", host=host, port=0),
             loop=self._thread.loop,
             timers=ManualTimers(self.clock),
             service=self,
@@ -95,7 +95,7 @@ class ListenerHome:
         self.call(self.listener.open)
         self.call(self.listener.start)
 
-    def begin(self, frame: bytearray, _peer: Peer) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: bytearray, _peer: ClientConnection) -> Reply | Awaitable[Reply]:
         with self._changed:
             self.begun.append(bytes(frame))
             self._changed.notify_all()

@@ -245,7 +245,7 @@ def test_a_peer_that_leaves_is_forgotten_whatever_it_was_at() -> None:
             home.wait_for_requests(1)
         home.call(lambda: waiting[0].set_result(reply(b"x" * 100)))
         home.wait_for(lambda: not home.listener.connections)
-        assert home.listener.held_bytes == 0
+        assert home.listener.request_bytes == 0
 
 
 @pytest.mark.parametrize("last", [b"\0\0", struct.pack(">i", 1) + b"0", struct.pack(">i", 5) + b"later"])
@@ -271,7 +271,7 @@ def test_a_peer_that_resets_the_connection_with_its_last_bytes_is_forgotten(last
         client.socket.close()
         may_go.set()
         home.wait_for(lambda: not home.listener.connections)
-        assert home.listener.held_bytes == 0
+        assert home.listener.request_bytes == 0
 
 
 def test_closing_the_listener_cancels_what_is_waited_for() -> None:
@@ -332,10 +332,10 @@ def test_a_request_goes_on_when_its_peer_has_left() -> None:
             (connection,) = home.call(lambda: list(home.listener.connections))
         home.wait_for(lambda: connection.is_closed)
         assert home.call(lambda: (waiting[0].done(), len(home.listener.connections))) == (False, 1)
-        assert home.call(lambda: home.listener.held_bytes) > 0
+        assert home.call(lambda: home.listener.request_bytes) > 0
         home.call(lambda: waiting[0].set_result(reply(b"late")))
         home.wait_for(lambda: not home.listener.connections)
-        assert home.call(lambda: home.listener.held_bytes) == 0
+        assert home.call(lambda: home.listener.request_bytes) == 0
 
 
 def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
@@ -346,7 +346,7 @@ def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
         task = asyncio.current_task()
         assert task is not None
         begun.append(task)
-        connection.peer.on_gone = task.cancel
+        connection.client.on_connection_closed = task.cancel
         await asyncio.Event().wait()
         return None
 

@@ -8,11 +8,11 @@ import pytest
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
-from tidelog.server.network.endpoint import Endpoints, endpoints_of
+from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of
 from tidelog.server.security.security_protocol import SecurityProtocol
 
 
-def endpoints(**settings: str) -> Endpoints:
+def endpoints(**settings: str) -> BrokerEndpoints:
     return endpoints_of(BrokerConfig.load(overrides={key.replace("_", "."): text for key, text in settings.items()}))
 
 
@@ -64,7 +64,7 @@ def test_a_controllers_listener_is_left_alone() -> None:
     )
     assert texts(found.listeners) == ["PLAINTEXT://:9092"]
     assert texts(found.advertised) == ["PLAINTEXT://localhost:9092"]
-    assert texts(found.left_alone) == ["CONTROLLER://:9093"]
+    assert texts(found.controllers) == ["CONTROLLER://:9093"]
 
 
 @pytest.mark.parametrize(

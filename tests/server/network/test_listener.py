@@ -14,7 +14,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
-from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.limits import NetworkLimits, parse_overrides
 
 IDLE_MS = 10_000
@@ -74,10 +74,10 @@ def test_exceptions_are_pairs_of_hosts_and_numbers() -> None:
 
 def test_hosts_are_looked_up_when_they_are_to_count() -> None:
     named = replace(NetworkLimits.of(BrokerConfig()), max_connections_per_ip_overrides={"localhost": 7})
-    assert named.looked_up().max_connections_per_ip_overrides["127.0.0.1"] == 7
+    assert named.with_resolved_hosts().max_connections_per_ip_overrides["127.0.0.1"] == 7
     nowhere = replace(named, max_connections_per_ip_overrides={"nowhere.invalid": 7})
     with pytest.raises(ConfigError, match=r"'nowhere.invalid' has no address: "):
-        nowhere.looked_up()
+        nowhere.with_resolved_hosts()
 
 
 def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its_answer_is_not() -> None:
@@ -113,7 +113,7 @@ def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its
 def test_a_request_that_comes_byte_by_byte_does_not_keep_its_connection() -> None:
     with listening(echo, connections_max_idle_ms=IDLE_MS) as home, home.client() as slow, home.client() as active:
         slow.socket.sendall(length_prefix([b"x" * 100]))
-        home.wait_for(lambda: home.listener.held_bytes > 0)
+        home.wait_for(lambda: home.listener.request_bytes > 0)
         for _ in range(4):
             slow.socket.sendall(b"x")
             assert active.exchange(b"now") == b"now"
@@ -141,12 +141,12 @@ def test_where_requests_hold_too_much_memory_no_new_one_is_read() -> None:
         home.wait_for_requests(1)
         first.send_frames(b"first")
         second.send_frames(b"second")
-        home.wait_for(lambda: len(home.listener._without_room) == 2)
+        home.wait_for(lambda: len(home.listener._waiting_for_memory) == 2)
         home.call(lambda: waiting[0].set_result(reply(b"done")))
         assert first.receive_frame() == b"first"
         assert second.receive_frame() == b"second"
         assert large.receive_frame() == b"done"
-        assert home.call(lambda: home.listener.held_bytes) == 0
+        assert home.call(lambda: home.listener.request_bytes) == 0
 
 
 def test_a_name_is_listened_to_at_all_its_addresses() -> None:
@@ -158,14 +158,14 @@ def test_a_name_is_listened_to_at_all_its_addresses() -> None:
 def test_no_host_is_every_address() -> None:
     with listening(echo, host="") as home, home.client() as client:
         assert client.exchange(b"?") == b"?"
-        assert home.call(lambda: [one.peer.host for one in home.listener.connections]) == ["127.0.0.1"]
+        assert home.call(lambda: [one.client.host for one in home.listener.connections]) == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1"])
 def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
     with listening(echo) as home:
         taken = home.listener.port
-        home.listener.endpoint = Endpoint(name="PLAINTEXT", host=host, port=taken)
+        home.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host=host, port=taken)
         with pytest.raises(ConfigError, match=f"cannot bind PLAINTEXT://{host}:{taken}"):
             home.call(home.listener.open)
 
@@ -176,6 +176,6 @@ def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
     with listening(echo) as home:
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
-        home.listener.endpoint = Endpoint(name="PLAINTEXT", host="nowhere", port=0)
+        home.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host="nowhere", port=0)
         with pytest.raises(ConfigError, match="cannot bind PLAINTEXT://nowhere:0: Name or service not known"):
             home.call(home.listener.open)

@@ -95,7 +95,7 @@ def test_who_ends_tls_has_left() -> None:
     def answer(_: bytes) -> Awaitable[Reply]:
         waiting.append(home.loop.create_future())
         for connection in home.listener.connections:
-            connection.peer.on_gone = lambda: waiting[0].cancel()
+            connection.client.on_connection_closed = lambda: waiting[0].cancel()
         return waiting[-1]
 
     with listening(answer) as home:

@@ -16,11 +16,11 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.metadata.image import QuotaEntity
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.server.network.peer import Peer
 from tidelog.server.principal import Principal
 from tidelog.server.quotas.client_quotas import ClientQuotas
-from tidelog.server.quotas.quota_metrics import MOST_REPORTED, quota_samples
+from tidelog.server.quotas.quota_metrics import MAX_REPORTED, quota_samples
 from tidelog.server.request_context import RequestContext
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
@@ -40,10 +40,10 @@ class QuotaHome:
         self.quotas = ClientQuotas(BrokerConfig.load(), ManualTimers(self.clock))
 
     def context(self, client_id: str | None = "c", *, user: str = "ANONYMOUS") -> RequestContext:
-        peer = Peer(
+        client = ClientConnection(
             host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id="1", principal=Principal("User", user)
         )
-        return RequestContext(ApiKey.PRODUCE, 13, 1, client_id, peer, 0)
+        return RequestContext(ApiKey.PRODUCE, 13, 1, client_id, client, 0)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_more_than_the_quota(home: QuotaHome) -> None:
     context = home.context()
     assert home.quotas.throttle(context, produced=1000) == 0
     assert home.quotas.throttle(context, produced=500) == 5000
-    assert context.peer.held_back_ms == 5000
+    assert context.client.throttle_ms == 5000
     home.clock.sleep_ms(11_000)
     assert home.quotas.throttle(home.context(), produced=1) == 0
 
@@ -85,7 +85,7 @@ def test_whatever_number_a_quota_is_clients_are_answered(home: QuotaHome, limit:
     for _ in range(2):
         home.quotas.count_time(home.context(), 100)
         assert home.quotas.throttle(home.context(), produced=1000, fetched=1000) == longest_ms
-        assert home.quotas.most_fetched(home.context()) == (0 if limit < 1 else None)
+        assert home.quotas.max_fetch_bytes(home.context()) == (0 if limit < 1 else None)
         assert home.quotas.may_change(home.context(), 1000, is_strict=False)
 
 
@@ -118,7 +118,7 @@ def test_changes_are_refused_when_something_is_owed(home: QuotaHome) -> None:
     assert home.quotas.may_change(home.context(), 24, is_strict=True)  # the burst of 11 s is 22, so 2 are owed
     context = home.context()
     assert not home.quotas.may_change(context, 1, is_strict=True)
-    assert context.peer.held_back_ms == 1000
+    assert context.client.throttle_ms == 1000
     home.clock.sleep_ms(1000)
     assert home.quotas.may_change(home.context(), 1, is_strict=True)
 
@@ -128,7 +128,7 @@ def test_old_clients_are_held_back_instead(home: QuotaHome) -> None:
     context = home.context()
     assert home.quotas.may_change(context, 24, is_strict=False)
     assert home.quotas.may_change(context, 2, is_strict=False)
-    assert context.peer.held_back_ms == 2000
+    assert context.client.throttle_ms == 2000
 
 
 def test_the_silent_are_forgotten(home: QuotaHome) -> None:
@@ -137,7 +137,7 @@ def test_the_silent_are_forgotten(home: QuotaHome) -> None:
         home.quotas.throttle(home.context(str(number)), produced=1)
     home.clock.sleep_ms(60_000)
     home.quotas.throttle(home.context("new"), produced=1)
-    assert len(home.quotas.accounts) == 1
+    assert len(home.quotas.usages) == 1
 
 
 def test_new_names_are_no_reason_to_look_at_all_others_each_time(home: QuotaHome) -> None:
@@ -147,10 +147,10 @@ def test_new_names_are_no_reason_to_look_at_all_others_each_time(home: QuotaHome
         home.quotas.throttle(home.context(str(number)), produced=1)
     home.clock.sleep_ms(10_999)
     home.quotas.throttle(home.context("last"), produced=1)
-    assert len(home.quotas.accounts) == 1101, "it was looked a moment ago"
+    assert len(home.quotas.usages) == 1101, "it was looked a moment ago"
     home.clock.sleep_ms(2)
     home.quotas.throttle(home.context("new"), produced=1)
-    assert len(home.quotas.accounts) == 2
+    assert len(home.quotas.usages) == 2
 
 
 def test_who_owes_partitions_is_not_forgotten(home: QuotaHome) -> None:
@@ -160,7 +160,7 @@ def test_who_owes_partitions_is_not_forgotten(home: QuotaHome) -> None:
         assert home.quotas.may_change(home.context(str(number)), 1, is_strict=True)
     home.clock.sleep_ms(100_000)
     assert home.quotas.may_change(home.context("new"), 1, is_strict=True)
-    assert len(home.quotas.accounts) == 2
+    assert len(home.quotas.usages) == 2
     assert not home.quotas.may_change(home.context("owing"), 1, is_strict=True)
 
 
@@ -202,16 +202,16 @@ def test_what_clients_had_and_waited_is_reported(home: QuotaHome) -> None:
 
 def test_clients_that_call_themselves_many_names_do_not_fill_the_report(home: QuotaHome) -> None:
     home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
-    for number in range(MOST_REPORTED + 10):
+    for number in range(MAX_REPORTED + 10):
         home.quotas.throttle(home.context(str(number)), produced=1)
-    assert len(list(quota_samples(home.quotas, 0))) == 2 * MOST_REPORTED
+    assert len(list(quota_samples(home.quotas, 0))) == 2 * MAX_REPORTED
 
 
 def test_no_more_is_fetched_at_once_than_the_windows_allow(home: QuotaHome) -> None:
-    assert home.quotas.most_fetched(home.context()) is None
+    assert home.quotas.max_fetch_bytes(home.context()) is None
     home.quotas.change({OF_C: {"consumer_byte_rate": 100.0}})
-    assert home.quotas.most_fetched(home.context()) == 1000
-    assert home.quotas.most_fetched(home.context("d")) is None
+    assert home.quotas.max_fetch_bytes(home.context()) == 1000
+    assert home.quotas.max_fetch_bytes(home.context("d")) is None
 
 
 # --- on the wire ---
@@ -220,10 +220,10 @@ def test_no_more_is_fetched_at_once_than_the_windows_allow(home: QuotaHome) -> N
 class HoldingBack(ListenerHome):
     """Each response to ``hold`` throttles its connection for half a second."""
 
-    def begin(self, frame: bytearray, peer: Peer) -> Reply:
+    def begin(self, frame: bytearray, client: ClientConnection) -> Reply:
         if bytes(frame) == b"hold":
-            peer.held_back_ms = 500
-        reply = super().begin(frame, peer)
+            client.throttle_ms = 500
+        reply = super().begin(frame, client)
         assert reply is None or isinstance(reply, list)
         return reply
 

@@ -89,7 +89,7 @@ def test_waiting_for_replication_ends_with_the_followers_fetch(home: ReplicaHome
         await waiting
 
     home.run(scenario())
-    assert not partition.waiters
+    assert not partition.purgatory
 
 
 def test_waiting_for_replication_ends_when_the_time_is_over(home: ReplicaHome) -> None:
@@ -106,7 +106,7 @@ def test_waiting_for_replication_ends_when_the_time_is_over(home: ReplicaHome) -
 
     with refused(ErrorCode.REQUEST_TIMED_OUT):
         home.run(scenario())
-    assert not partition.waiters
+    assert not partition.purgatory
 
 
 def test_waiting_ends_when_another_broker_leads(home: ReplicaHome) -> None:
@@ -130,12 +130,12 @@ def test_a_wait_that_is_given_up_leaves_nothing(home: ReplicaHome) -> None:
 
     async def scenario() -> None:
         waiting = await soon(home.partition().replicated(1, timeout_ms=1000))
-        assert len(home.partition().waiters) == 1
+        assert len(home.partition().purgatory) == 1
         waiting.cancel()
         assert (await soon(waiting)).cancelled()
 
     home.run(scenario())
-    assert not home.partition().waiters
+    assert not home.partition().purgatory
 
 
 # --- leadership ---

@@ -142,7 +142,7 @@ def is_served(client: WireClient) -> bool:
 def user_of(home: SecureHome, name: str) -> str:
     """Return the principal of a listener's only connection."""
     (connection,) = home.listener(name).connections
-    return home.call(lambda: str(connection.peer.principal))
+    return home.call(lambda: str(connection.client.principal))
 
 
 def connected(port: int) -> socket.socket:

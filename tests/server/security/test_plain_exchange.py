@@ -29,13 +29,13 @@ def test_who_knows_the_password_is_let_in(token: bytes) -> None:
 
 def test_a_wrong_name_is_told_as_a_wrong_password() -> None:
     """Both have Kafka's message, and the log contains the same text for both."""
-    texts = {(one.told, one.message) for one in (refusal(b"\0alice\0bob's"), refusal(b"\0carol\0alice's"))}
+    texts = {(one.client_message, one.message) for one in (refusal(b"\0alice\0bob's"), refusal(b"\0carol\0alice's"))}
     assert texts == {("Authentication failed: Invalid username or password", "a wrong name or password")}
 
 
 def test_who_wants_to_be_another_is_told_so_once_the_password_is_right() -> None:
-    assert "different from username" in str(refusal(b"bob\0alice\0alice's").told)
-    assert "Invalid username or password" in str(refusal(b"bob\0alice\0wrong").told)
+    assert "different from username" in str(refusal(b"bob\0alice\0alice's").client_message)
+    assert "Invalid username or password" in str(refusal(b"bob\0alice\0wrong").client_message)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_who_wants_to_be_another_is_told_so_once_the_password_is_right() -> None
     ],
 )
 def test_what_is_no_name_and_password_is_refused_without_details(token: bytes) -> None:
-    assert refusal(token).told is None
+    assert refusal(token).client_message is None
 
 
 def test_there_is_one_token() -> None:

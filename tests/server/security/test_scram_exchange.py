@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import SaslError
 from tidelog.server.security.scram_credential import ScramCredential, salted_password
-from tidelog.server.security.scram_decoys import decoy
 from tidelog.server.security.scram_exchange import ScramExchange
 from tidelog.server.security.scram_mechanism import ScramMechanism
 
@@ -124,7 +124,7 @@ def test_a_user_there_is_not_is_refused_where_and_as_a_wrong_password_is() -> No
     users = Users({"alice": ScramCredential.of_password(SHA_256, "secret", iterations=8192)})
     wrong, unknown = Client(password="guess"), Client(user="mallory", password="guess")
     assert str(refusal(wrong, users)) == str(refusal(unknown, users))
-    assert refusal(wrong, users).told is refusal(unknown, users).told is None
+    assert refusal(wrong, users).client_message is refusal(unknown, users).client_message is None
     challenges = [ScramExchange(SHA_256, users).respond(unknown.first()).decode().split(",") for _ in range(2)]
     assert challenges[0][0] != challenges[1][0]
     assert challenges[0][1:] == challenges[1][1:]
@@ -137,7 +137,7 @@ def test_a_user_there_is_not_is_refused_where_and_as_a_wrong_password_is() -> No
 def test_nobody_gets_in_by_the_keys_of_a_user_there_is_not() -> None:
     """Knowing the secret behind the fake credentials does not help."""
     users = Users({})
-    stand_in = decoy(SHA_256, "mallory", {}, users.secret)
+    stand_in = fake_credential(SHA_256, "mallory", {}, users.secret)
     exchange = ScramExchange(SHA_256, users)
     client = Client(user="mallory")
     challenge = exchange.respond(client.first()).decode()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.partition_state import LOST, UNASSIGNED, PartitionState
 from tidelog.server.topics.partition_view import Viewpoint
@@ -22,7 +22,7 @@ def broker(number: int, *, fenced: bool = False, listener: str = "PLAIN") -> Bro
         id=number,
         epoch=number,
         incarnation_id=uuid.uuid4(),
-        listeners={listener: Endpoint(listener, f"host{number}", 9092)},
+        listeners={listener: BrokerEndpoint(listener, f"host{number}", 9092)},
         features={},
         rack=None,
         is_fenced=fenced,

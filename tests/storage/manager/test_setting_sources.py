@@ -11,7 +11,7 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from tidelog.model import ConfigError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.cluster_metadata import ClusterMetadata
+from tidelog.storage.manager.cluster_metadata import TopicMetadata
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
 
@@ -38,7 +38,7 @@ def test_the_metadata_log_is_kept_by_snapshots() -> None:
 
 def test_each_source_wins_over_those_before() -> None:
     file = {"log.retention.hours": "2", "log.retention.bytes": "100", "log.cleanup.policy": "compact,delete"}
-    metadata = ClusterMetadata()
+    metadata = TopicMetadata()
     sources = SettingSources(file=file, file_name="server.properties", metadata=metadata, node_id=7)
 
     def retention_ms(sources: SettingSources) -> tuple[int, str]:

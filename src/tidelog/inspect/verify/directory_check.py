@@ -31,7 +31,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, ClusterMetadata
+from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, TopicMetadata
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, plan_directory
 
 CHECKPOINTS = {
@@ -137,7 +137,7 @@ def verify_directory(
     )
 
 
-def _newer_records(path: Path, metadata: ClusterMetadata) -> Iterator[Finding]:
+def _newer_records(path: Path, metadata: TopicMetadata) -> Iterator[Finding]:
     for named in sorted(metadata.newer_records):
         message = f"records ({named}) are of a later release of Kafka and were ignored"
         yield Finding(path=path / METADATA_DIRECTORY, message=message, severity=Severity.NOTE)

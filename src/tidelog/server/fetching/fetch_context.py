@@ -32,14 +32,14 @@ from tidelog.server.fetching.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    CachedPartition,
     FetchSession,
-    FollowedPartition,
-    followed_in,
+    cached_partitions,
     next_epoch,
 )
 from tidelog.server.fetching.session_cache import SessionCache
 
-Results = Sequence[tuple[FollowedPartition, PartitionData]]
+Results = Sequence[tuple[CachedPartition, PartitionData]]
 
 _FIRST_WITH_TOPIC_IDS = 13
 
@@ -55,7 +55,7 @@ class SelectedResults(NamedTuple):
 class FetchContext:
     """A fetch without a session, and the base of the others. ``begin_fetch`` creates them."""
 
-    def __init__(self, wanted: Collection[FollowedPartition]) -> None:
+    def __init__(self, wanted: Collection[CachedPartition]) -> None:
         self.wanted = wanted
 
     def select(self, results: Results, now_ms: int) -> SelectedResults:
@@ -76,15 +76,15 @@ class _FirstFetch(FetchContext):
     """A fetch that creates a session."""
 
     def __init__(self, request: FetchRequest, cache: SessionCache, *, uses_topic_ids: bool) -> None:
-        self._followed = followed_in(request)
+        self._followed = cached_partitions(request)
         super().__init__(self._followed.values())
         self._cache = cache
         self._is_privileged = request.replica_state.replica_id >= 0
         self._uses_topic_ids = uses_topic_ids
 
     def select(self, results: Results, now_ms: int) -> SelectedResults:
-        for followed, data in results:
-            followed.was_told(data)
+        for cached, data in results:
+            cached.record_sent(data)
         session_id = self._cache.maybe_create(
             self._followed, is_privileged=self._is_privileged, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
         )
@@ -104,7 +104,7 @@ class _NextFetch(FetchContext):
         session = self._session
         if session.epoch != self._epoch:
             return SelectedResults((), session.id, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        return SelectedResults(session.select_news(results), session.id)
+        return SelectedResults(session.select_changed(results), session.id)
 
 
 def begin_fetch(version: int, request: FetchRequest, cache: SessionCache, now_ms: int) -> FetchContext:
@@ -112,7 +112,7 @@ def begin_fetch(version: int, request: FetchRequest, cache: SessionCache, now_ms
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         cache.remove(request.session_id)
         if request.session_epoch == FINAL_EPOCH:
-            return FetchContext(followed_in(request).values())
+            return FetchContext(cached_partitions(request).values())
         return _FirstFetch(request, cache, uses_topic_ids=uses_topic_ids)
     session = cache.get(request.session_id)
     if session is None:
@@ -127,7 +127,7 @@ def begin_fetch(version: int, request: FetchRequest, cache: SessionCache, now_ms
         return _RefusedFetch(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if not session.partitions:
         cache.remove(session.id)
-        return FetchContext(followed_in(request).values())
+        return FetchContext(cached_partitions(request).values())
     cache.touch(session, now_ms)
     session.epoch = next_epoch(session.epoch)
     return _NextFetch(session)

@@ -37,7 +37,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == _MAX_EPOCH else epoch + 1
 
 
-class FollowedPartition:
+class CachedPartition:
     """A partition as the client wants it, with the offsets of its last response."""
 
     __slots__ = ("high_watermark", "log_start_offset", "partition", "topic", "topic_id", "wanted")
@@ -54,15 +54,15 @@ class FollowedPartition:
     def key(self) -> PartitionKey:
         return (self.topic_id, self.topic, self.partition)
 
-    def was_told(self, data: PartitionData) -> None:
+    def record_sent(self, data: PartitionData) -> None:
         """Record that a full response sends ``data`` to the client."""
         self.high_watermark, self.log_start_offset = data.high_watermark, data.log_start_offset
 
-    def has_news(self, data: PartitionData) -> bool:
+    def update_and_check_changed(self, data: PartitionData) -> bool:
         """Return True if ``data`` belongs in an incremental response, and record its offsets as sent."""
         known = (self.high_watermark, self.log_start_offset)
         is_news = known != (data.high_watermark, data.log_start_offset)
-        self.was_told(data)
+        self.record_sent(data)
         if data.error_code:
             self.high_watermark = -1
         return bool(is_news or data.error_code or data.records_size or data.diverging_epoch != NO_DIVERGENCE)
@@ -85,7 +85,7 @@ class FetchSession:
     def __init__(
         self,
         session_id: int,
-        partitions: dict[PartitionKey, FollowedPartition],
+        partitions: dict[PartitionKey, CachedPartition],
         *,
         is_privileged: bool,
         uses_topic_ids: bool,
@@ -101,31 +101,29 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Apply the partitions that the request adds, changes and forgets."""
-        for key, followed in followed_in(request).items():
-            known = self.partitions.setdefault(key, followed)
-            known.wanted = followed.wanted
+        for key, cached in cached_partitions(request).items():
+            known = self.partitions.setdefault(key, cached)
+            known.wanted = cached.wanted
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
                 self.partitions.pop((topic.topic_id, topic.topic, number), None)
 
-    def select_news(
-        self, results: Iterable[tuple[FollowedPartition, PartitionData]]
-    ) -> list[tuple[FollowedPartition, PartitionData]]:
+    def select_changed(
+        self, results: Iterable[tuple[CachedPartition, PartitionData]]
+    ) -> list[tuple[CachedPartition, PartitionData]]:
         """Return the results that belong in the incremental response."""
         selected = []
-        for followed, data in results:
-            if followed.has_news(data):
-                selected.append((followed, data))
-                if data.records_size and self.partitions.pop(followed.key, None) is not None:
-                    self.partitions[followed.key] = followed
+        for cached, data in results:
+            if cached.update_and_check_changed(data):
+                selected.append((cached, data))
+                if data.records_size and self.partitions.pop(cached.key, None) is not None:
+                    self.partitions[cached.key] = cached
         return selected
 
 
-def followed_in(request: FetchRequest) -> dict[PartitionKey, FollowedPartition]:
+def cached_partitions(request: FetchRequest) -> dict[PartitionKey, CachedPartition]:
     """Return the partitions that a request names. The last entry counts if it names a partition twice."""
-    followed = (
-        FollowedPartition(topic.topic, topic.topic_id, wanted)
-        for topic in request.topics
-        for wanted in topic.partitions
+    cached = (
+        CachedPartition(topic.topic, topic.topic_id, wanted) for topic in request.topics for wanted in topic.partitions
     )
-    return {one.key: one for one in followed}
+    return {one.key: one for one in cached}

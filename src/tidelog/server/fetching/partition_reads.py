@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from tidelog.model import Isolation, LogOffsetMetadata, TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.fetch import NO_DIVERGENCE, AbortedTransaction, DivergingEpoch, FetchRequest, PartitionData
-from tidelog.server.fetching.fetch_session import FollowedPartition
+from tidelog.server.fetching.fetch_session import CachedPartition
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.storage.epoch import EpochEndOffset
@@ -52,7 +52,7 @@ class FetchLimits:
     min_bytes: int
     max_bytes: int
     max_wait_ms: int
-    denied: Collection[FollowedPartition] = ()
+    denied: Collection[CachedPartition] = ()
     """Partitions that the client is not authorized to read."""
 
     @classmethod
@@ -90,7 +90,7 @@ class PartitionResult(NamedTuple):
     """The result of one partition. ``partition`` and ``start`` are None if the read failed or was not authorized: the
     fetch does not wait for it."""
 
-    followed: FollowedPartition
+    cached: CachedPartition
     data: PartitionData
     partition: Partition | None = None
     start: LogOffsetMetadata | None = None
@@ -100,18 +100,18 @@ class FetchResults(NamedTuple):
     results: list[PartitionResult]
     size: int
     """The bytes of all records."""
-    is_final: bool
+    must_respond_now: bool
     """True if the response must not wait: a partition has diverged or has an error outside ``_UNRESOLVED``."""
 
 
 def read_partitions(
-    replicas: ReplicaManager, wanted: Iterable[FollowedPartition], limits: FetchLimits, *, is_again: bool = False
+    replicas: ReplicaManager, wanted: Iterable[CachedPartition], limits: FetchLimits, *, is_reread: bool = False
 ) -> FetchResults:
     """Read each partition. ``is_again``: the same request has read them before, so a follower's progress is not
     recorded again."""
     results, left, total, is_final = [], limits.max_bytes, 0, False
-    for followed in wanted:
-        result = _read(replicas, followed, limits, left, first=total == 0, is_again=is_again)
+    for cached in wanted:
+        result = _read(replicas, cached, limits, left, first=total == 0, is_reread=is_reread)
         data = result.data
         size = data.records_size
         total += size
@@ -124,21 +124,21 @@ def read_partitions(
 
 def _read(
     replicas: ReplicaManager,
-    followed: FollowedPartition,
+    cached: CachedPartition,
     limits: FetchLimits,
     max_bytes: int,
     *,
     first: bool,
-    is_again: bool,
+    is_reread: bool,
 ) -> PartitionResult:
-    wanted = followed.wanted
-    if limits.denied and followed in limits.denied:
-        return PartitionResult(followed, PartitionData(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    wanted = cached.wanted
+    if limits.denied and cached in limits.denied:
+        return PartitionResult(cached, PartitionData(wanted.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     try:
-        if followed.topic:
-            partition = replicas.partition(TopicPartition(followed.topic, followed.partition))
+        if cached.topic:
+            partition = replicas.partition(TopicPartition(cached.topic, cached.partition))
         else:
-            partition = replicas.by_topic_id(followed.topic_id, followed.partition)
+            partition = replicas.by_topic_id(cached.topic_id, cached.partition)
         if limits.is_followers:
             partition.require_replica(limits.replica_id, wanted.current_leader_epoch)
         log_read, diverging = partition.read(
@@ -152,10 +152,10 @@ def _read(
             last_fetched_epoch=wanted.last_fetched_epoch,
         )
     except TidelogError as error:
-        return PartitionResult(followed, _refused(followed, error))
-    if limits.is_followers and diverging is None and not is_again:
+        return PartitionResult(cached, _refused(cached, error))
+    if limits.is_followers and diverging is None and not is_reread:
         partition.follower_fetches(limits.replica_id, log_read.start)
-    return PartitionResult(followed, _found(wanted.partition, log_read, diverging), partition, log_read.start)
+    return PartitionResult(cached, _found(wanted.partition, log_read, diverging), partition, log_read.start)
 
 
 def _found(number: int, log_read: LogRead, diverging: EpochEndOffset | None) -> PartitionData:
@@ -173,14 +173,14 @@ def _found(number: int, log_read: LogRead, diverging: EpochEndOffset | None) -> 
     )
 
 
-def _refused(followed: FollowedPartition, error: TidelogError) -> PartitionData:
+def _refused(cached: CachedPartition, error: TidelogError) -> PartitionData:
     code = error_code_of(error)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error(
             "Fetching %s-%d at offset %d failed",
-            followed.topic,
-            followed.partition,
-            followed.wanted.fetch_offset,
+            cached.topic,
+            cached.partition,
+            cached.wanted.fetch_offset,
             exc_info=error,
         )
-    return PartitionData(partition_index=followed.partition, error_code=code)
+    return PartitionData(partition_index=cached.partition, error_code=code)

@@ -23,12 +23,12 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tidelog.server.fetching.fetch_session import NO_SESSION, FetchSession, FollowedPartition, PartitionKey
+from tidelog.server.fetching.fetch_session import NO_SESSION, CachedPartition, FetchSession, PartitionKey
 
 EVICTION_MS: Final = 120_000
-MOST_PARTITIONS: Final = 20_000
+MAX_SESSION_PARTITIONS: Final = 20_000
 """The most partitions that one session may follow."""
-MOST_OF_ALL: Final = 500_000
+MAX_TOTAL_PARTITIONS: Final = 500_000
 """The most partitions that all sessions together may follow."""
 _MAX_ID: Final = 2**31 - 1
 
@@ -64,7 +64,7 @@ class SessionCache:
 
     def maybe_create(
         self,
-        partitions: dict[PartitionKey, FollowedPartition],
+        partitions: dict[PartitionKey, CachedPartition],
         *,
         is_privileged: bool,
         uses_topic_ids: bool,
@@ -83,16 +83,16 @@ class SessionCache:
 
     def may_keep(self, session: FetchSession) -> bool:
         """Return True if a session that has grown is within the limits. Otherwise remove it."""
-        if len(session.partitions) <= MOST_PARTITIONS and self.partition_count <= MOST_OF_ALL:
+        if len(session.partitions) <= MAX_SESSION_PARTITIONS and self.partition_count <= MAX_TOTAL_PARTITIONS:
             return True
         self.remove(session.id)
         return False
 
-    def _has_room(self, partitions: dict[PartitionKey, FollowedPartition], now_ms: int) -> bool:
+    def _has_room(self, partitions: dict[PartitionKey, CachedPartition], now_ms: int) -> bool:
         """Return True if that many partitions more fit. Stale sessions are evicted to make room."""
-        if len(partitions) > MOST_PARTITIONS:
+        if len(partitions) > MAX_SESSION_PARTITIONS:
             return False
-        while self.partition_count + len(partitions) > MOST_OF_ALL:
+        while self.partition_count + len(partitions) > MAX_TOTAL_PARTITIONS:
             stale = next(iter(self._sessions.values()))
             if now_ms - stale.last_used_ms <= EVICTION_MS:
                 return False

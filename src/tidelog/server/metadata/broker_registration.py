@@ -18,7 +18,7 @@ _FENCE, _UNFENCE = 1, -1
 _SHUTTING_DOWN = 1
 
 
-class Endpoint(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """The address of a listener for clients."""
 
     name: str
@@ -57,7 +57,7 @@ class BrokerRegistration:
     id: int
     epoch: int
     incarnation_id: uuid.UUID
-    listeners: Mapping[str, Endpoint]
+    listeners: Mapping[str, BrokerEndpoint]
     features: Mapping[str, VersionRange]
     rack: str | None
     is_fenced: bool
@@ -71,7 +71,7 @@ class BrokerRegistration:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
         """Return the registration of a ``RegisterBrokerRecord``."""
-        endpoints = map(Endpoint.of, fields["endPoints"])
+        endpoints = map(BrokerEndpoint.of, fields["endPoints"])
         return cls(
             id=fields["brokerId"],
             epoch=fields["brokerEpoch"],

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tidelog.model import TopicPartition
 from tidelog.server.authorization.acl import Acl, AclFilter
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
 from tidelog.server.metadata.requests import (
     AlteredPartition,
@@ -171,7 +171,7 @@ class ClusterMetadata(Protocol):
 
     async def register_broker(
         self,
-        endpoints: Sequence[Endpoint],
+        endpoints: Sequence[BrokerEndpoint],
         directories: Sequence[uuid.UUID],
         *,
         cordoned: Sequence[uuid.UUID] = (),

@@ -108,7 +108,7 @@ class MetadataChange:
         self.partitions[topic.id, number] = PartitionDelta(topic.id, known.before if known else before, after)
 
 
-class PassedOver(NamedTuple):
+class SkippedRecord(NamedTuple):
     """A record that the image skipped: a later release of Kafka wrote it, or wrote a record that it depends on."""
 
     offset: int
@@ -136,10 +136,10 @@ class MetadataImage:
     next_producer_id: int = 0
     controllers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """The fields of ``RegisterControllerRecord`` by controller id."""
-    others: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
+    delegation_tokens: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
     """The delegation tokens by kind and identity."""
-    passed_over: list[PassedOver] = field(default_factory=list)
-    """Skipped records of a later release. An image with some is only for reading: see ``refusals``."""
+    skipped_records: list[SkippedRecord] = field(default_factory=list)
+    """Skipped records of a later release. An image with some is only for reading: see ``unsupported_metadata``."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """Apply one record. An error changes nothing. Raise CorruptRecordError if the record contradicts the image, and
@@ -151,10 +151,10 @@ class MetadataImage:
         if applier is not None:
             applier(self, record.fields, MetadataChange() if change is None else change)
         elif record.name in _KEPT:
-            self.others[_identity(_KEPT[record.name], record)] = record
+            self.delegation_tokens[_identity(_KEPT[record.name], record)] = record
         elif record.name in _REMOVALS:
             kind = _REMOVALS[record.name]
-            self.others.pop(_identity((kind, *_KEPT[kind][1:]), record), None)
+            self.delegation_tokens.pop(_identity((kind, *_KEPT[kind][1:]), record), None)
 
     def copy(self) -> MetadataImage:
         """Return a copy. Records that are applied to one of the two do not change the other."""
@@ -170,8 +170,8 @@ class MetadataImage:
             scram_credentials={mechanism: dict(users) for mechanism, users in self.scram_credentials.items()},
             acls=dict(self.acls),
             controllers=dict(self.controllers),
-            others=dict(self.others),
-            passed_over=list(self.passed_over),
+            delegation_tokens=dict(self.delegation_tokens),
+            skipped_records=list(self.skipped_records),
         )
 
     # --- queries ---

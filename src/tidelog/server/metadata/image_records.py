@@ -38,7 +38,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for users in image.scram_credentials.values():
         for user, credential in users.items():
             yield MetadataRecord("UserScramCredentialRecord", credential.fields(user))
-    yield from image.others.values()
+    yield from image.delegation_tokens.values()
 
 
 def _features(image: MetadataImage) -> Iterator[MetadataRecord]:

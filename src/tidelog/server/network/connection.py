@@ -19,8 +19,8 @@ and keeps a client busy that has several requests under way. After a few request
 
 While a request waits for its response, its connection is watched until more bytes come, and those are not read. A
 client that closes the connection does not stop the request, as in Kafka: the changes that it has begun are finished.
-Only a request that just waits, such as a delayed fetch, ends at once (``Peer.on_gone``). A closing listener ends all.
-Until the request ends, the connection and its bytes count among the listener's.
+Only a request that just waits, such as a delayed fetch, ends at once (``ClientConnection.on_connection_closed``). A
+closing listener ends all. Until the request ends, the connection and its bytes count among the listener's.
 
 libuv reports a socket's failure once and then watches it no longer. Therefore received bytes are read up to the error.
 If a response is being sent, the send meets the error instead.
@@ -38,16 +38,16 @@ from typing import Protocol
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.frames import FrameReader
+from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
 from tidelog.server.network.file_slice import Part
-from tidelog.server.network.output import Output
-from tidelog.server.network.peer import FOR_EVER, Peer
+from tidelog.server.network.send_queue import SendQueue
 from tidelog.server.timers import TimerHandle, Timers
 
-_RECEIVES_AT_ONCE = 16
+_MAX_RECEIVES = 16
 """System calls before other connections get a turn."""
-_REQUESTS_AT_ONCE = 8
+_MAX_REQUESTS = 8
 """Requests with an immediate response before other connections get a turn."""
-_ANSWERS_TOGETHER = 2
+_RESPONSES_TOGETHER = 2
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ Reply = list[Part] | None
 class Service(Protocol):
     """The handler of a connection's requests."""
 
-    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Return the response, or an awaitable of it. An error, raised at once or when awaited, closes the connection
         with one line in the log. The log has a stack trace unless it is a TidelogError."""
         ...
@@ -89,15 +89,15 @@ class ConnectionOwner(Protocol):
         """Return True if a new request may begin. Otherwise ``connection.resume`` is called once it may."""
         ...
 
-    def hold(self, count: int) -> None:
+    def add_request_bytes(self, count: int) -> None:
         """Add ``count``, which may be negative, to the bytes of requests in memory."""
         ...
 
-    def forget(self, connection: Connection) -> None:
+    def connection_ended(self, connection: Connection) -> None:
         """Forget a connection that is closed and has no request under way."""
         ...
 
-    def refused(self, connection: Connection) -> None:
+    def connection_rejected(self, connection: Connection) -> None:
         """Record that a connection was closed because of the bytes its client sent."""
         ...
 
@@ -106,23 +106,28 @@ class Connection:
     __slots__ = (
         "_descriptor",
         "_frames",
-        "_held_back",
-        "_held_bytes",
-        "_is_looking",
+        "_has_turn",
         "_is_reading",
         "_is_writing",
-        "_output",
         "_owner",
         "_pending",
+        "_request_bytes",
+        "_send_queue",
         "_service",
         "_socket",
+        "_throttle_timer",
+        "client",
         "is_closed",
         "last_active_ms",
-        "peer",
     )
 
     def __init__(
-        self, sock: socket.socket, peer: Peer, owner: ConnectionOwner, service: Service, max_request_bytes: int
+        self,
+        sock: socket.socket,
+        client: ClientConnection,
+        owner: ConnectionOwner,
+        service: Service,
+        max_request_bytes: int,
     ) -> None:
         """Take over the connected, non-blocking socket ``sock`` and begin to read."""
         self._socket: Transport = sock
@@ -130,20 +135,20 @@ class Connection:
         self._owner = owner
         self._service = service
         self._frames = FrameReader(max_request_bytes)
-        self._output = Output(sock)
+        self._send_queue = SendQueue(sock)
         self._pending: asyncio.Future[Reply] | None = None
-        self._held_back: TimerHandle | None = None
-        self._held_bytes = 0
-        self._is_reading = self._is_writing = self._is_looking = False
-        self.peer = peer
+        self._throttle_timer: TimerHandle | None = None
+        self._request_bytes = 0
+        self._is_reading = self._is_writing = self._has_turn = False
+        self.client = client
         self.is_closed = False
         self.last_active_ms = owner.timers.monotonic_ms()
-        self._read_on()
+        self._start_reading()
 
     @property
     def is_idle(self) -> bool:
         """True if it waits for its client: no request is under way, and it is not throttled."""
-        return self._pending is None and self._held_back is None
+        return self._pending is None and self._throttle_timer is None
 
     @property
     def is_reading(self) -> bool:
@@ -156,9 +161,9 @@ class Connection:
         return self._is_writing
 
     @property
-    def held_bytes(self) -> int:
+    def request_bytes(self) -> int:
         """The bytes of its request."""
-        return self._held_bytes
+        return self._request_bytes
 
     def hand_over(self, service: Service, max_request_bytes: int) -> None:
         """Use another service and another request size limit from the next received bytes on."""
@@ -168,23 +173,24 @@ class Connection:
     def resume(self) -> None:
         """Read again after there was no room for a request."""
         if not self.is_closed:
-            self._read_on()
+            self._start_reading()
 
     def close(self) -> None:
-        """Close the connection; idempotent. A request under way continues, unless it has set ``Peer.on_gone``."""
+        """Close the connection; idempotent. A request under way continues, unless it has set
+        ``ClientConnection.on_connection_closed``."""
         if self.is_closed:
             return
         self.is_closed = True
         self._stop_reading()
         self._stop_writing()
         self._socket.close()
-        self._output.clear()
-        if self._held_back is not None:
-            self._held_back.cancel()
+        self._send_queue.clear()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
         if self._pending is None:
-            self._let_go()
-        elif self.peer.on_gone is not None:
-            self.peer.on_gone()
+            self._release()
+        elif self.client.on_connection_closed is not None:
+            self.client.on_connection_closed()
 
     def abort(self) -> None:
         """Close the connection and cancel a request under way."""
@@ -193,14 +199,14 @@ class Connection:
             # Cancel in a later turn: a task that is cancelled before its first step never awaits its coroutine.
             self._owner.loop.call_soon(self._pending.cancel)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         del self._service  # break the reference cycle, so that the connection is freed immediately
-        self._account(0)
-        self._owner.forget(self)
+        self._set_request_bytes(0)
+        self._owner.connection_ended(self)
 
     # --- reading ---
 
-    def _read_on(self) -> None:
+    def _start_reading(self) -> None:
         if not self._is_reading:
             self._is_reading = True
             self._owner.loop.add_reader(self._descriptor, self._on_readable)
@@ -210,22 +216,22 @@ class Connection:
             self._is_reading = False
             self._owner.loop.remove_reader(self._descriptor)
 
-    def _look_on(self) -> None:
+    def _read_next_turn(self) -> None:
         """Read in the loop's next turn, even if the socket does not report bytes."""
-        if not self._is_looking:
-            self._is_looking = True
-            self._owner.loop.call_soon(self._look)
+        if not self._has_turn:
+            self._has_turn = True
+            self._owner.loop.call_soon(self._read_turn)
 
-    def _look(self) -> None:
-        self._is_looking = False
+    def _read_turn(self) -> None:
+        self._has_turn = False
         if self._is_reading:
             self._on_readable()
 
     def _on_readable(self) -> None:
         if self._pending is not None:
-            self._look_for_the_end()
+            self._detect_close()
             return
-        if self._held_bytes == 0 and not self._owner.has_room(self):
+        if self._request_bytes == 0 and not self._owner.has_room(self):
             self._stop_reading()
             return
         try:
@@ -234,15 +240,15 @@ class Connection:
             self.close()
             return
         except MalformedMessageError as error:
-            self._refuse(error)
+            self._reject(error)
             return
         if frame is None:
-            self._account(self._frames.held_bytes)
+            self._set_request_bytes(self._frames.held_bytes)
         else:
             self.last_active_ms = self._owner.timers.monotonic_ms()
-            self._work(frame)
+            self._handle(frame)
 
-    def _look_for_the_end(self) -> None:
+    def _detect_close(self) -> None:
         """Detect a close by the client while a request is under way. Bytes that the client has sent stay in the socket
         and hide a later close, so the watch stops then."""
         try:
@@ -259,7 +265,7 @@ class Connection:
     def _receive(self) -> bytearray | None:
         """Return a frame if one is complete. Raise OSError or EOFError if the client has closed the connection."""
         frames, sock = self._frames, self._socket
-        for _ in range(_RECEIVES_AT_ONCE):
+        for _ in range(_MAX_RECEIVES):
             space = frames.space()
             room = self._owner.scratch if space is None else space
             try:
@@ -277,26 +283,26 @@ class Connection:
                 frames.filled(count)
             if (frame := frames.next_frame()) is not None:
                 return frame
-        self._look_on()
+        self._read_next_turn()
         return None
 
-    def _account(self, held_bytes: int) -> None:
-        if held_bytes != self._held_bytes:
-            self._owner.hold(held_bytes - self._held_bytes)
-            self._held_bytes = held_bytes
+    def _set_request_bytes(self, held_bytes: int) -> None:
+        if held_bytes != self._request_bytes:
+            self._owner.add_request_bytes(held_bytes - self._request_bytes)
+            self._request_bytes = held_bytes
 
     # --- working ---
 
-    def _work(self, frame: bytearray | None) -> None:
-        begin, peer, frames, output = self._service.begin, self.peer, self._frames, self._output
-        turns = _REQUESTS_AT_ONCE
-        self._account(frames.held_bytes)
+    def _handle(self, frame: bytearray | None) -> None:
+        begin, client, frames, output = self._service.begin, self.client, self._frames, self._send_queue
+        turns = _MAX_REQUESTS
+        self._set_request_bytes(frames.held_bytes)
         while frame is not None:
             try:
-                reply = begin(frame, peer)
+                reply = begin(frame, client)
             except Exception as error:
                 self._send_out()
-                self._refuse(error)
+                self._reject(error)
                 return
             if isinstance(reply, list):
                 output.add(reply)
@@ -304,44 +310,44 @@ class Connection:
                 self._wait_for(reply, len(frame))
                 return
             else:
-                self._look_on()
-            if len(output) >= _ANSWERS_TOGETHER and not self._send_out():
+                self._read_next_turn()
+            if len(output) >= _RESPONSES_TOGETHER and not self._send_out():
                 return
             turns -= 1
-            frame = None if peer.held_back_ms or self.is_closed or not turns else frames.next_frame()
+            frame = None if client.throttle_ms or self.is_closed or not turns else frames.next_frame()
         self._send()
 
     def _wait_for(self, reply: Awaitable[Reply], frame_bytes: int) -> None:
         """Wait for the response to a request of ``frame_bytes``. The responses to earlier requests are sent first."""
-        self._account(self._frames.held_bytes + frame_bytes)
+        self._set_request_bytes(self._frames.held_bytes + frame_bytes)
         self._pending = asyncio.ensure_future(reply, loop=self._owner.loop)
         self._pending.add_done_callback(self._on_done)
         self._send_out()
         if not self._is_writing and not self.is_closed:
-            self._read_on()
+            self._start_reading()
 
     def _on_done(self, pending: asyncio.Future[Reply]) -> None:
         self._pending = None
         error = None if pending.cancelled() else pending.exception()
         if self.is_closed:
-            self._let_go()
+            self._release()
         elif pending.cancelled():
             self.close()
         elif error is not None:
-            self._refuse(error)
+            self._reject(error)
         else:
-            self._account(self._frames.held_bytes)
+            self._set_request_bytes(self._frames.held_bytes)
             reply = pending.result()
             if reply is None:
-                self._look_on()
+                self._read_next_turn()
             else:
-                self._output.add(reply)
+                self._send_queue.add(reply)
             self._send()
 
-    def _refuse(self, error: BaseException) -> None:
+    def _reject(self, error: BaseException) -> None:
         trace = None if isinstance(error, TidelogError) else error
-        _log.warning("Connection of %s closed: %s", self.peer, error, exc_info=trace)
-        self._owner.refused(self)
+        _log.warning("Connection of %s closed: %s", self.client, error, exc_info=trace)
+        self._owner.connection_rejected(self)
         self.close()
 
     # --- writing ---
@@ -351,15 +357,15 @@ class Connection:
         if not self._send_out():
             return
         if self._pending is None:
-            self._be_held_back()
+            self._throttle()
         else:
-            self._read_on()
+            self._start_reading()
 
     def _send_out(self) -> bool:
         """Return True if everything is sent. Otherwise the rest is sent when the socket is writable, before more is
         read."""
         try:
-            is_sent = self._output.send()
+            is_sent = self._send_queue.send()
         except (OSError, TidelogError):  # the client closed the connection, or the file failed
             self.close()
             return False
@@ -380,32 +386,32 @@ class Connection:
             self._is_writing = False
             self._owner.loop.remove_writer(self._descriptor)
 
-    def _be_held_back(self) -> None:
+    def _throttle(self) -> None:
         """Throttle the connection for the quota's time, then continue."""
-        if not self.peer.held_back_ms:
-            self._go_on()
+        if not self.client.throttle_ms:
+            self._next_request()
             return
-        if self.peer.held_back_ms == FOR_EVER:
+        if self.client.throttle_ms == CLOSE_AFTER_RESPONSE:
             self.close()
             return
         self._stop_reading()
-        self._held_back = self._owner.timers.call_later(self.peer.held_back_ms, self._be_let_go)
-        self.peer.held_back_ms = 0
+        self._throttle_timer = self._owner.timers.call_later(self.client.throttle_ms, self._end_throttle)
+        self.client.throttle_ms = 0
 
-    def _be_let_go(self) -> None:
-        self._held_back = None
+    def _end_throttle(self) -> None:
+        self._throttle_timer = None
         self.last_active_ms = self._owner.timers.monotonic_ms()
-        self._go_on()
+        self._next_request()
 
-    def _go_on(self) -> None:
+    def _next_request(self) -> None:
         """Go on to the next request: a frame that was received with the last one, or one to read."""
         frame = self._frames.next_frame()
         if frame is None:
-            self._read_on()
+            self._start_reading()
         else:
             self._stop_reading()
             self._owner.loop.call_soon(self._take_turn, frame)
 
     def _take_turn(self, frame: bytearray) -> None:
         if not self.is_closed:
-            self._work(frame)
+            self._handle(frame)

@@ -124,11 +124,11 @@ class ConnectionRates:
         rate = self._of_addresses.get(address)
         if rate is None:
             if len(self._of_addresses) >= _MANY_ADDRESSES:
-                self._forget_the_silent(now_ms)
+                self._remove_idle(now_ms)
             rate = self._of_addresses[address] = self._made()
         return rate
 
-    def _forget_the_silent(self, now_ms: int) -> None:
+    def _remove_idle(self, now_ms: int) -> None:
         """Remove idle addresses. It runs at most once in all windows' time, or each new address would scan all
         others."""
         if self._swept_ms is None or now_ms - self._swept_ms >= self._limits.windows * self._limits.window_ms:

@@ -22,7 +22,7 @@ _ANY = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ListenerEndpoint:
     name: str
     """The listener's name in upper case."""
     host: str
@@ -37,19 +37,19 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
-    listeners: tuple[Endpoint, ...]
-    advertised: tuple[Endpoint, ...]
+class BrokerEndpoints:
+    listeners: tuple[ListenerEndpoint, ...]
+    advertised: tuple[ListenerEndpoint, ...]
     """The advertised endpoints in the order of the listeners. Port 0 stands for the listener's own port."""
-    left_alone: tuple[Endpoint, ...]
+    controllers: tuple[ListenerEndpoint, ...]
     """The controller's listeners, which are not opened."""
 
-    def advertised_at(self, ports: dict[str, int]) -> tuple[Endpoint, ...]:
+    def advertised_at(self, ports: dict[str, int]) -> tuple[ListenerEndpoint, ...]:
         """Return the endpoints for clients. ``ports`` has the bound ports by listener name."""
         return tuple(replace(one, port=one.port or ports[one.name]) for one in self.advertised)
 
 
-def endpoints_of(config: BrokerConfig) -> Endpoints:
+def endpoints_of(config: BrokerConfig) -> BrokerEndpoints:
     """Return the endpoints of a config. Raise ConfigError with every mistake."""
     mistakes: list[str] = []
     listeners = _parsed("listeners", config, mistakes)
@@ -64,32 +64,34 @@ def endpoints_of(config: BrokerConfig) -> Endpoints:
     if mistakes:
         raise ConfigError("; ".join(mistakes))
     by_name = {one.name: one for one in advertised}
-    return Endpoints(
+    return BrokerEndpoints(
         listeners=tuple(own),
         advertised=tuple(
             replace(by_name.get(one.name) or replace(one, host=_reachable(one.host)), protocol=one.protocol)
             for one in own
         ),
-        left_alone=tuple(one for one in listeners if one.name in controllers),
+        controllers=tuple(one for one in listeners if one.name in controllers),
     )
 
 
-def _parsed(key: str, config: BrokerConfig, mistakes: list[str]) -> list[Endpoint]:
+def _parsed(key: str, config: BrokerConfig, mistakes: list[str]) -> list[ListenerEndpoint]:
     """Return the endpoints that ``key`` lists; none if it is not set."""
-    found: list[Endpoint] = []
+    found: list[ListenerEndpoint] = []
     for part in config.texts(key):
         match = _LISTENER.fullmatch(part)
         port = int(match["port"]) if match else -1
         if match is None or not 0 <= port <= 65535:
             mistakes.append(f"{key}: {part!r} is not NAME://host:port")
             continue
-        found.append(Endpoint(name=match["name"].upper(), host=match["six"] or match["host"] or "", port=port))
+        found.append(ListenerEndpoint(name=match["name"].upper(), host=match["six"] or match["host"] or "", port=port))
     names = [one.name for one in found]
     mistakes += [f"{key}: there are several listeners named {name}" for name in names if names.count(name) > 1]
     return found
 
 
-def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: list[str]) -> list[Endpoint]:
+def _with_protocols(
+    config: BrokerConfig, listeners: list[ListenerEndpoint], mistakes: list[str]
+) -> list[ListenerEndpoint]:
     pairs = (pair.partition(":") for pair in str(config["listener.security.protocol.map"] or "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
     known = SecurityProtocol.__members__
@@ -104,7 +106,7 @@ def _with_protocols(config: BrokerConfig, listeners: list[Endpoint], mistakes: l
     return [replace(one, protocol=known.get(protocols.get(one.name, ""), one.protocol)) for one in listeners]
 
 
-def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> Iterator[str]:
+def _inter_broker_mistakes(config: BrokerConfig, listeners: list[ListenerEndpoint]) -> Iterator[str]:
     """Yield mistakes only of keys that are set: Kafka's default is wrong for a broker without a PLAINTEXT listener."""
     name, protocol = ("inter.broker.listener.name", "security.inter.broker.protocol")
     if name in config.settings and protocol in config.settings:
@@ -114,7 +116,7 @@ def _inter_broker_mistakes(config: BrokerConfig, listeners: list[Endpoint]) -> I
             yield f"{key}: {config[key]} is not one of the listeners"
 
 
-def _advertised_mistakes(listeners: list[Endpoint], advertised: list[Endpoint]) -> Iterator[str]:
+def _advertised_mistakes(listeners: list[ListenerEndpoint], advertised: list[ListenerEndpoint]) -> Iterator[str]:
     names = {one.name for one in listeners}
     for one in advertised:
         if one.name not in names:

@@ -36,7 +36,7 @@ class NetworkLimits:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    """Limits by host name or address. Connections are counted by address: see ``looked_up``."""
+    """Limits by host name or address. Connections are counted by address: see ``with_resolved_hosts``."""
     max_connections_of_listeners: Mapping[str, int] = field(default_factory=dict)
     """Limits by listener name."""
     inter_broker_listener: str = "PLAINTEXT"
@@ -72,7 +72,7 @@ class NetworkLimits:
             socket_listen_backlog_size=config.number("socket.listen.backlog.size"),
         )
 
-    def looked_up(self) -> Self:
+    def with_resolved_hosts(self) -> Self:
         """Return the limits with the overrides' host names resolved to addresses; it may block. Raise ConfigError if a
         host has no address."""
         overrides: dict[str, int] = {}
@@ -112,13 +112,13 @@ class ConnectionCounts:
         """Set new limits at any time. Existing connections stay open."""
         self.limits = limits
         self.rates.change(limits.rates)
-        self._tell_waiting()
+        self._notify_waiting()
 
     def add_listener(self, name: str) -> None:
         """Add a listener without connections; idempotent."""
         self._by_listener.setdefault(name, 0)
 
-    def when_room(self, callback: Callable[[], None]) -> None:
+    def call_when_room(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when there may be room. It must check ``is_full`` again."""
         self._waiting.append(callback)
 
@@ -153,9 +153,9 @@ class ConnectionCounts:
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
-        self._tell_waiting()
+        self._notify_waiting()
 
-    def _tell_waiting(self) -> None:
+    def _notify_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()

@@ -17,18 +17,18 @@ from tidelog.model import ConfigError
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.network.authentication_counts import AuthenticationCounts
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Connection, Service
-from tidelog.server.network.endpoint import Endpoint
+from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
-from tidelog.server.network.peer import Peer
-from tidelog.server.network.sasl_gate import GateSetup, SaslGate
+from tidelog.server.network.sasl_authenticator import AuthenticatorSetup, SaslAuthenticator
 from tidelog.server.network.tls_connection import TlsConnection
 from tidelog.server.security.listener_security import OPEN, ListenerSecurity
 from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
-from tidelog.server.security.scram_exchange import NOBODY
+from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.timers import TimerHandle, Timers
 
-_ACCEPTS_AT_ONCE = 64
+_MAX_ACCEPTS = 64
 _SCRATCH_BYTES = 128 * 1024
 """The receive buffer's size: room for the five batches of 16 KB that a producer has in flight."""
 _PAUSE_MS = 1000
@@ -43,7 +43,7 @@ class Listener:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ListenerEndpoint,
         *,
         loop: asyncio.AbstractEventLoop,
         timers: Timers,
@@ -51,7 +51,7 @@ class Listener:
         limits: NetworkLimits,
         counts: ConnectionCounts,
         security: ListenerSecurity = OPEN,
-        credentials_of: ScramCredentialsOf = lambda _mechanism: NOBODY,
+        credentials_of: ScramCredentialsOf = lambda _mechanism: NO_CREDENTIALS,
     ) -> None:
         """Create the listener. ``counts`` covers all listeners, and ``credentials_of`` returns the SCRAM users."""
         self.endpoint = endpoint
@@ -73,7 +73,7 @@ class Listener:
         """The waits of connections that came too fast for the broker or for this listener."""
         self.address_waits = SampledTimes(timers.monotonic_ms)
         """The waits of connections that came too fast for their address."""
-        self.held_bytes = 0
+        self.request_bytes = 0
         """The bytes of requests that are being read or handled."""
         self.authentications = AuthenticationCounts()
         self.security = security
@@ -85,7 +85,7 @@ class Listener:
         self._is_accepting = False
         self._pause: TimerHandle | None = None
         self._sweep: TimerHandle | None = None
-        self._without_room: list[Connection] = []
+        self._waiting_for_memory: list[Connection] = []
         self._unserved: dict[socket.socket, TimerHandle] = {}
         """Accepted connections that wait for their timer, which serves or closes them."""
         counts.add_listener(endpoint.name)
@@ -102,11 +102,11 @@ class Listener:
             raise ConfigError(f"cannot bind {self.endpoint}: {error.strerror or error}") from error
 
     def start(self) -> None:
-        self._accept_on()
+        self._start_accepting()
 
     def close(self) -> None:
         """Stop accepting, and abort every connection and its request; idempotent."""
-        self._accept_no_more()
+        self._stop_accepting()
         for timer in (self._pause, self._sweep, *self._unserved.values()):
             if timer is not None:
                 timer.cancel()
@@ -120,24 +120,24 @@ class Listener:
 
     def has_room(self, connection: Connection) -> bool:
         limit = self._limits.queued_max_request_bytes
-        if limit < 0 or self.held_bytes < limit:
+        if limit < 0 or self.request_bytes < limit:
             return True
-        self._without_room.append(connection)
+        self._waiting_for_memory.append(connection)
         return False
 
-    def hold(self, count: int) -> None:
-        self.held_bytes += count
-        if count < 0 and self._without_room and self.held_bytes < self._limits.queued_max_request_bytes:
-            waiting, self._without_room = self._without_room, []
+    def add_request_bytes(self, count: int) -> None:
+        self.request_bytes += count
+        if count < 0 and self._waiting_for_memory and self.request_bytes < self._limits.queued_max_request_bytes:
+            waiting, self._waiting_for_memory = self._waiting_for_memory, []
             for connection in waiting:
                 connection.resume()
 
-    def forget(self, connection: Connection) -> None:
+    def connection_ended(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._counts.remove(self.endpoint.name, connection.peer.host)
+        self._counts.remove(self.endpoint.name, connection.client.host)
 
-    def refused(self, connection: Connection) -> None:
-        if not connection.peer.is_known:
+    def connection_rejected(self, connection: Connection) -> None:
+        if not connection.client.is_authenticated:
             self.authentications.failed += 1
 
     # --- accepting ---
@@ -154,24 +154,24 @@ class Listener:
         _set_buffer(sock, socket.SO_RCVBUF, self._limits.socket_receive_buffer_bytes)
         return sock
 
-    def _accept_on(self) -> None:
+    def _start_accepting(self) -> None:
         self._pause = None
         if not self._is_accepting and self._sockets and self._sockets[0].fileno() >= 0:
             self._is_accepting = True
             for sock in self._sockets:
                 self.loop.add_reader(sock.fileno(), self._accept, sock)
 
-    def _accept_no_more(self) -> None:
+    def _stop_accepting(self) -> None:
         if self._is_accepting:
             self._is_accepting = False
             for sock in self._sockets:
                 self.loop.remove_reader(sock.fileno())
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_ACCEPTS_AT_ONCE):
+        for _ in range(_MAX_ACCEPTS):
             if self._counts.is_full(self.endpoint.name):
-                self._accept_no_more()
-                self._counts.when_room(self._accept_on)
+                self._stop_accepting()
+                self._counts.call_when_room(self._start_accepting)
                 return
             try:
                 sock, address = listening.accept()
@@ -182,35 +182,35 @@ class Listener:
                     self._accept_later(error)
                     return
                 continue  # the client has closed it already
-            if self._came_too_fast(sock, address):
+            if self._delay_if_too_fast(sock, address):
                 return
-            self._welcome(sock, address)
+            self._serve(sock, address)
 
     def _accept_later(self, error: OSError) -> None:
         _log.error("Cannot accept connections at %s for now: %s", self.endpoint, error.strerror)
-        self._accept_no_more()
-        self._pause = self.timers.call_later(_PAUSE_MS, self._accept_on)
+        self._stop_accepting()
+        self._pause = self.timers.call_later(_PAUSE_MS, self._start_accepting)
 
-    def _came_too_fast(self, sock: socket.socket, address: tuple[str, int]) -> bool:
+    def _delay_if_too_fast(self, sock: socket.socket, address: tuple[str, int]) -> bool:
         """Return True if the connection is served later. Until then the listener accepts no other."""
         name = self.endpoint.name
         is_protected = self._counts.is_protected(name)
         wait_ms = self._counts.rates.count(name, self.timers.monotonic_ms(), is_protected=is_protected)
         if wait_ms:
             self.waits.record(wait_ms)
-            self._accept_no_more()
-            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._welcome_now(sock, address))
+            self._stop_accepting()
+            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._serve_after_wait(sock, address))
         return wait_ms > 0
 
-    def _welcome_now(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def _serve_after_wait(self, sock: socket.socket, address: tuple[str, int]) -> None:
         """Serve a connection after its wait, or wait again until there is room."""
         if self._counts.is_full(self.endpoint.name):
-            self._counts.when_room(lambda: self._welcome_now(sock, address))
+            self._counts.call_when_room(lambda: self._serve_after_wait(sock, address))
         elif self._unserved.pop(sock, None) is not None:
-            self._welcome(sock, address)
-            self._accept_on()
+            self._serve(sock, address)
+            self._start_accepting()
 
-    def _welcome(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def _serve(self, sock: socket.socket, address: tuple[str, int]) -> None:
         name, host, port = self.endpoint.name, address[0].removeprefix("::ffff:"), address[1]
         self.accepted += 1
         is_protected = self._counts.is_protected(name)
@@ -218,7 +218,7 @@ class Listener:
         if wait_ms := self._counts.rates.count_address(name, host, now_ms, is_protected=is_protected):
             self.rejected += 1
             self.address_waits.record(wait_ms)
-            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._let_go(sock))
+            self._unserved[sock] = self.timers.call_later(wait_ms, lambda: self._drop_unserved(sock))
             return
         if not self._counts.add(name, host):
             self.rejected += 1
@@ -233,32 +233,34 @@ class Listener:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         _set_buffer(sock, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
         connection_id = f"{self.endpoint.host}:{self.port}-{host}:{port}-0-{self.accepted}"
-        peer = Peer(host=host, port=port, listener=self.endpoint.name, connection_id=connection_id)
-        self.connections.add(self._connected(sock, peer))
+        client = ClientConnection(host=host, port=port, listener=self.endpoint.name, connection_id=connection_id)
+        self.connections.add(self._connected(sock, client))
         if self._sweep is None and self._limits.connections_max_idle_ms > 0:
             self._sweep = self.timers.call_later(self._limits.connections_max_idle_ms, self._close_idle)
 
-    def _let_go(self, sock: socket.socket) -> None:
+    def _drop_unserved(self, sock: socket.socket) -> None:
         self._unserved.pop(sock, None)
         sock.close()
 
-    def _connected(self, sock: socket.socket, peer: Peer) -> Connection:
+    def _connected(self, sock: socket.socket, client: ClientConnection) -> Connection:
         tls, sasl = self.security.tls, self.security.sasl
-        peer.is_known = tls is None and sasl is None
+        client.is_authenticated = tls is None and sasl is None
         service: Service = self.service
         max_bytes = self.max_request_bytes
         if sasl is not None:
             max_bytes = sasl.max_receive_bytes
-            service = SaslGate(self._gates(sasl), lambda next_: connection.hand_over(next_, self.max_request_bytes))
+            service = SaslAuthenticator(
+                self._authenticator_setup(sasl), lambda next_: connection.hand_over(next_, self.max_request_bytes)
+            )
         if tls is None:
-            connection = Connection(sock, peer, self, service, max_bytes)
+            connection = Connection(sock, client, self, service, max_bytes)
         else:
             counts = self.authentications if sasl is None else None
-            connection = TlsConnection(sock, peer, self, service, max_bytes, settings=tls, counts=counts)
+            connection = TlsConnection(sock, client, self, service, max_bytes, settings=tls, counts=counts)
         return connection
 
-    def _gates(self, settings: SaslSettings) -> GateSetup:
-        return GateSetup(
+    def _authenticator_setup(self, settings: SaslSettings) -> AuthenticatorSetup:
+        return AuthenticatorSetup(
             settings=settings,
             service=self.service,
             credentials_of=self._credentials_of,
@@ -271,7 +273,7 @@ class Listener:
         now_ms, longest_ms = self.timers.monotonic_ms(), self._limits.connections_max_idle_ms
         for connection in [one for one in self.connections if one.is_idle]:
             if now_ms - connection.last_active_ms >= longest_ms:
-                _log.debug("Connection of %s closed: it was idle", connection.peer)
+                _log.debug("Connection of %s closed: it was idle", connection.client)
                 connection.close()
         if self.connections:
             oldest_ms = min(one.last_active_ms for one in self.connections)

@@ -12,9 +12,9 @@ import socket
 import ssl
 
 from tidelog.server.network.authentication_counts import AuthenticationCounts
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Connection, ConnectionOwner, Service
-from tidelog.server.network.peer import Peer
-from tidelog.server.network.tls_output import TlsOutput
+from tidelog.server.network.tls_output import TlsSendQueue
 from tidelog.server.network.tls_stream import TlsStream, reason_of
 from tidelog.server.security.tls_settings import TlsSettings
 
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 class TlsConnection(Connection):
-    __slots__ = ("_counts", "_is_shaken", "_settings", "_stream")
+    __slots__ = ("_counts", "_handshake_done", "_settings", "_stream")
 
     def __init__(
         self,
         sock: socket.socket,
-        peer: Peer,
+        client: ClientConnection,
         owner: ConnectionOwner,
         service: Service,
         max_request_bytes: int,
@@ -36,32 +36,32 @@ class TlsConnection(Connection):
         counts: AuthenticationCounts | None,
     ) -> None:
         """Create the connection; ``counts`` counts authentications by TLS, and is None if SASL authenticates."""
-        self._is_shaken = False
+        self._handshake_done = False
         self._settings = settings
         self._counts = counts
         self._stream = stream = TlsStream(sock, settings.context)
-        super().__init__(sock, peer, owner, service, max_request_bytes)
+        super().__init__(sock, client, owner, service, max_request_bytes)
         self._socket = stream
-        self._output = TlsOutput(sock, stream)
+        self._send_queue = TlsSendQueue(sock, stream)
 
-    def _read_on(self) -> None:
-        super()._read_on()
-        self._look_on_if_pending()
+    def _start_reading(self) -> None:
+        super()._start_reading()
+        self._read_pending_next_turn()
 
     def _on_readable(self) -> None:
-        if self._is_shaken:
+        if self._handshake_done:
             super()._on_readable()
         else:
-            self._shake_hands()
-        self._look_on_if_pending()
+            self._do_handshake()
+        self._read_pending_next_turn()
 
-    def _look_on_if_pending(self) -> None:
+    def _read_pending_next_turn(self) -> None:
         if self._is_reading and self._stream.has_pending:
-            self._look_on()
+            self._read_next_turn()
 
-    def _shake_hands(self) -> None:
+    def _do_handshake(self) -> None:
         try:
-            is_shaken = self._stream.shake_hands()
+            is_shaken = self._stream.do_handshake()
         except ssl.SSLError as error:
             self._fail(reason_of(error))
             return
@@ -70,7 +70,7 @@ class TlsConnection(Connection):
             return
         if is_shaken and self._counts is not None and not self._identify(self._counts):
             return
-        self._is_shaken = is_shaken  # set last: a client without a principal must not be served
+        self._handshake_done = is_shaken  # set last: a client without a principal must not be served
         self._send_out()
 
     def _identify(self, counts: AuthenticationCounts) -> bool:
@@ -84,14 +84,17 @@ class TlsConnection(Connection):
         if principal is None:
             self._fail("no rule of ssl.principal.mapping.rules matches the name in the client's certificate")
             return False
-        self.peer.principal, self.peer.is_known = principal, True
+        self.client.principal, self.client.is_authenticated = principal, True
         counts.successful += 1
         counts.successful_no_reauth += 1
         return True
 
     def _fail(self, reason: str) -> None:
         _log.warning(
-            "Connection of %s closed: TLS handshake at listener %s failed: %s", self.peer, self.peer.listener, reason
+            "Connection of %s closed: TLS handshake at listener %s failed: %s",
+            self.client,
+            self.client.listener,
+            reason,
         )
-        self._owner.refused(self)
+        self._owner.connection_rejected(self)
         self.close()

@@ -1,4 +1,4 @@
-"""The send queue of a connection with TLS: an ``Output`` that encrypts piece by piece.
+"""The send queue of a connection with TLS: a ``SendQueue`` that encrypts piece by piece.
 
 A file's bytes pass through memory, because ``sendfile`` cannot encrypt. Thread rule: the event loop only.
 """
@@ -10,14 +10,14 @@ import os
 import socket
 
 from tidelog.server.network.file_slice import FileSlice
-from tidelog.server.network.output import AT_ONCE_BYTES, Output
+from tidelog.server.network.send_queue import MAX_SEND_BYTES, SendQueue
 from tidelog.server.network.tls_stream import TlsStream
 
 _PIECE_BYTES = 128 * 1024
 """The bytes encrypted at once: eight TLS records."""
 
 
-class TlsOutput(Output):
+class TlsSendQueue(SendQueue):
     __slots__ = ("_stream",)
 
     def __init__(self, sock: socket.socket, stream: TlsStream) -> None:
@@ -25,13 +25,13 @@ class TlsOutput(Output):
         self._stream = stream
 
     def send(self) -> bool:
-        budget = AT_ONCE_BYTES
+        budget = MAX_SEND_BYTES
         try:
             self._stream.flush()
             while self._parts and budget > 0:
                 piece = self._piece()
                 self._stream.write(piece)
-                self._take_off(len(piece))
+                self._mark_sent(len(piece))
                 budget -= len(piece)
                 self._stream.flush()
         except BlockingIOError:

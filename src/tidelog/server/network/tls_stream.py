@@ -18,7 +18,7 @@ _RECORD_BYTES = 16 * 1024
 
 
 class TlsStream:
-    __slots__ = ("_ahead", "_has_ended", "_incoming", "_outgoing", "_socket", "_tls", "_unsent")
+    __slots__ = ("_has_ended", "_incoming", "_outgoing", "_peeked", "_socket", "_tls", "_unsent")
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         self._socket = sock
@@ -26,7 +26,7 @@ class TlsStream:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._unsent = memoryview(b"")
         """Encrypted bytes that are not sent yet."""
-        self._ahead = b""
+        self._peeked = b""
         """Decrypted bytes that ``recv`` found while it looked for the end."""
         self._has_ended = False
 
@@ -38,9 +38,9 @@ class TlsStream:
     @property
     def has_pending(self) -> bool:
         """True if received bytes were not returned yet; the socket does not report those."""
-        return bool(self._ahead) or self._incoming.pending > 0 or self._tls.pending() > 0
+        return bool(self._peeked) or self._incoming.pending > 0 or self._tls.pending() > 0
 
-    def shake_hands(self) -> bool:
+    def do_handshake(self) -> bool:
         """Continue the handshake and return True if it is done. Call ``flush`` after it. Raise SSLError if the
         handshake fails, and OSError or EOFError if the client has closed the connection."""
         while True:
@@ -48,7 +48,7 @@ class TlsStream:
                 self._tls.do_handshake()
                 return True
             except ssl.SSLWantReadError:
-                if not self._fill():
+                if not self._receive():
                     if self._has_ended:
                         raise EOFError from None
                     return False
@@ -56,15 +56,15 @@ class TlsStream:
     def recv_into(self, buffer: memoryview) -> int:
         """Receive as a socket does. Raise MalformedMessageError if the bytes are not TLS."""
         size = len(buffer)
-        have = min(len(self._ahead), size)
+        have = min(len(self._peeked), size)
         if have:
-            buffer[:have] = self._ahead[:have]
-            self._ahead = self._ahead[have:]
+            buffer[:have] = self._peeked[:have]
+            self._peeked = self._peeked[have:]
         while have < size and not self._has_ended:
             try:
                 count: int = self._tls.read(size - have, buffer[have:])  # type: ignore[assignment]
             except ssl.SSLWantReadError:
-                if not self._fill():
+                if not self._receive():
                     break
                 continue
             except ssl.SSLError as error:
@@ -79,7 +79,7 @@ class TlsStream:
         """Look at the next byte, as with MSG_PEEK. Raise BlockingIOError if there is none. Return b"" if the client has
         closed the connection, and otherwise a placeholder for the byte, which is kept."""
         if not self.has_pending and not self._has_ended:
-            self._ahead = self._read_ahead()
+            self._peeked = self._read_ahead()
         return b"" if self._has_ended and not self.has_pending else b"?"
 
     def write(self, data: bytes | memoryview) -> None:
@@ -113,7 +113,7 @@ class TlsStream:
             try:
                 data = self._tls.read(_RECORD_BYTES)
             except ssl.SSLWantReadError:
-                if not self._fill():
+                if not self._receive():
                     if self._has_ended:
                         return b""
                     raise BlockingIOError from None
@@ -121,7 +121,7 @@ class TlsStream:
             self._has_ended = not data
             return data
 
-    def _fill(self) -> bool:
+    def _receive(self) -> bool:
         """Read from the socket. Return False if there are no bytes, or if the client has closed the connection. Raise
         OSError if the socket fails."""
         try:

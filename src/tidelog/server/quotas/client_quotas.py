@@ -26,8 +26,8 @@ from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.server.metadata.image import QuotaEntity
-from tidelog.server.quotas.accounts import Accounts
 from tidelog.server.quotas.quota_lookup import FoundQuota, find_quota
+from tidelog.server.quotas.quota_usage import QuotaUsages
 from tidelog.server.request_context import RequestContext
 from tidelog.server.timers import Timers
 
@@ -48,7 +48,7 @@ class ClientQuotas:
         self._timers = timers
         self._quotas: Quotas = {}
         burst_s = config.number("controller.quota.window.num") * config.number("controller.quota.window.size.seconds")
-        self.accounts = Accounts(timers, windows=self._windows, window_ms=self._window_ms, burst_s=burst_s)
+        self.usages = QuotaUsages(timers, windows=self._windows, window_ms=self._window_ms, burst_s=burst_s)
         self.is_on = False
         """True if any client quota is set. Otherwise nothing is checked or counted."""
 
@@ -67,10 +67,10 @@ class ClientQuotas:
             if count:
                 self._count(key, context, count)
                 waits.append(self._wait_ms(key, context))
-        context.peer.held_back_ms = max(context.peer.held_back_ms, *waits)
-        return context.peer.held_back_ms
+        context.client.throttle_ms = max(context.client.throttle_ms, *waits)
+        return context.client.throttle_ms
 
-    def most_fetched(self, context: RequestContext) -> int | None:
+    def max_fetch_bytes(self, context: RequestContext) -> int | None:
         """Return the most bytes for one Fetch response, or None without a limit: the quota of all windows but one."""
         found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
         most = math.inf if found is None else found.limit * (self._windows - 1) * self._window_ms / 1000
@@ -89,15 +89,15 @@ class ClientQuotas:
         if found is None:
             return True
         now_ms = self._timers.monotonic_ms()
-        account = self.accounts.of(CONTROLLER_MUTATION_RATE, found.sharers)
-        wait_ms = account.bucket.wait_ms(found.limit, now_ms)
+        usage = self.usages.get_or_create(CONTROLLER_MUTATION_RATE, found.sharers)
+        wait_ms = usage.bucket.wait_ms(found.limit, now_ms)
         if not (is_strict and wait_ms):
-            account.bucket.take(partitions, found.limit, now_ms)
+            usage.bucket.take(partitions, found.limit, now_ms)
         if not is_strict:
-            wait_ms = account.bucket.wait_ms(found.limit, now_ms)
+            wait_ms = usage.bucket.wait_ms(found.limit, now_ms)
         if wait_ms:
-            account.waits.record(wait_ms)
-        context.peer.held_back_ms = max(context.peer.held_back_ms, wait_ms)
+            usage.waits.record(wait_ms)
+        context.client.throttle_ms = max(context.client.throttle_ms, wait_ms)
         return not (is_strict and wait_ms)
 
     def count_time(self, context: RequestContext, spent_ms: int) -> None:
@@ -108,17 +108,17 @@ class ClientQuotas:
     def _count(self, key: str, context: RequestContext, amount: float) -> None:
         found = self._find(key, context)
         if found is not None:
-            self.accounts.of(key, found.sharers).rate.record(amount, self._timers.monotonic_ms())
+            self.usages.get_or_create(key, found.sharers).rate.record(amount, self._timers.monotonic_ms())
 
     def _wait_ms(self, key: str, context: RequestContext, longest_ms: int | None = None) -> int:
         found = self._find(key, context)
-        account = None if found is None else self.accounts.get(key, found.sharers)
-        if found is None or account is None:
+        usage = None if found is None else self.usages.get(key, found.sharers)
+        if found is None or usage is None:
             return 0
-        wait_ms = account.rate.wait_ms(found.limit, self._timers.monotonic_ms())
+        wait_ms = usage.rate.wait_ms(found.limit, self._timers.monotonic_ms())
         wait_ms = wait_ms if longest_ms is None else min(wait_ms, longest_ms)
         if wait_ms:
-            account.waits.record(wait_ms)
+            usage.waits.record(wait_ms)
         return wait_ms
 
     def _find(self, key: str, context: RequestContext) -> FoundQuota | None:

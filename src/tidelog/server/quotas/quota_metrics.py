@@ -1,7 +1,7 @@
 """The metrics of client quotas, under Kafka's names: usage and throttle times.
 
 User names and client ids are percent-encoded, because they may have any characters. Clients choose their names, so the
-number of reported accounts is limited.
+number of reported entries is limited.
 Thread rule: any thread may make a report; it reads the state of that moment.
 Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager``, ``ControllerMutationQuotaManager``.
 """
@@ -22,8 +22,8 @@ from tidelog.server.quotas.client_quotas import (
     ClientQuotas,
 )
 
-MOST_REPORTED: Final = 1000
-"""The most accounts in one report."""
+MAX_REPORTED: Final = 1000
+"""The most entries in one report."""
 
 
 def _described(kind: str, name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
@@ -50,12 +50,12 @@ METRICS: tuple[MetricDescription, ...] = tuple(one for both in _BY_QUOTA.values(
 
 
 def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
-    for (key, sharers), account in islice(quotas.accounts, MOST_REPORTED):
+    for (key, sharers), usage in islice(quotas.usages, MAX_REPORTED):
         had, waits = _BY_QUOTA[key]
         tags = _sanitized(sharers.user), _sanitized(sharers.client_id)
-        value = account.bucket.tokens if key == CONTROLLER_MUTATION_RATE else account.rate.seen_per_second(now_ms)
+        value = usage.bucket.tokens if key == CONTROLLER_MUTATION_RATE else usage.rate.seen_per_second(now_ms)
         yield Sample.gauge(had.named(*tags), value)
-        yield Sample.gauge(waits.named(*tags), account.waits.mean_ms)
+        yield Sample.gauge(waits.named(*tags), usage.waits.mean_ms)
 
 
 def _sanitized(name: str) -> str:

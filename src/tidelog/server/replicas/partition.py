@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.replicas.waiters import Waiters, wait_until
+from tidelog.server.replicas.purgatory import Purgatory, wait_until
 from tidelog.server.timers import Timers
 from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.append.append_result import AppendResult
@@ -43,7 +43,7 @@ UP_TO_HIGH_WATERMARK = -1
 """The offset with which ``delete_records`` deletes all records below the high watermark."""
 
 
-class Leadership(Protocol):
+class PartitionMetadataState(Protocol):
     """The metadata of one partition. ``PartitionState`` implements it."""
 
     @property
@@ -78,7 +78,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.is_deleted = False
-        self.waiters = Waiters()
+        self.purgatory = Purgatory()
         self._node_id = node_id
         self._only_here = (node_id,)
         self._logs = logs
@@ -93,7 +93,7 @@ class Partition:
         return self.leader == self._node_id and not self.is_deleted
 
     @property
-    def is_alone(self) -> bool:
+    def is_only_replica(self) -> bool:
         """True if this broker is the leader and the only replica: each append is replicated at once."""
         return self.isr == self._only_here == self.replicas and self.leader == self._node_id and not self.is_deleted
 
@@ -116,7 +116,7 @@ class Partition:
         return self._logs.log(self.topic_partition) is not None
 
     @property
-    def spare_in_sync(self) -> int:
+    def in_sync_surplus(self) -> int:
         """The number of in-sync replicas above the required minimum. The partition must be online."""
         return len(self.isr) - self._min_in_sync(self.log)
 
@@ -148,7 +148,7 @@ class Partition:
 
     # --- metadata changes ---
 
-    def update(self, state: Leadership) -> bool:
+    def update(self, state: PartitionMetadataState) -> bool:
         """Apply the metadata's state. Return True if this broker leads in an epoch that is new to it.
 
         Raise StorageError if the log cannot record the epoch.
@@ -165,17 +165,17 @@ class Partition:
                 self._follower_ends.clear()
                 log.begin_epoch(self.leader_epoch)
             self._advance_high_watermark(log)
-        self.changed()
+        self.check_delayed()
         return is_new
 
-    def deleted(self) -> None:
+    def mark_deleted(self) -> None:
         """Mark the partition as deleted and complete its delayed operations."""
         self.is_deleted = True
-        self.changed()
+        self.check_delayed()
 
-    def changed(self) -> None:
+    def check_delayed(self) -> None:
         """Check the delayed operations again."""
-        self.waiters.partition_changed(self)
+        self.purgatory.partition_changed(self)
 
     # --- appending ---
 
@@ -191,15 +191,15 @@ class Partition:
         """Append as the leader. The log owns the buffer from then on. Records are readable once they are replicated.
         Raise ApiError as ``leading_log`` does, NOT_ENOUGH_REPLICAS for acks=all, and the errors of
         ``PartitionLog.append_as_leader``."""
-        is_alone = self.is_alone
-        log = self.leading_log() if is_alone else self.require_appendable(required_acks)
+        is_only_replica = self.is_only_replica
+        log = self.leading_log() if is_only_replica else self.require_appendable(required_acks)
         result = self.write(
-            log, records, origin, guard, transaction_version=transaction_version, is_replicated=is_alone
+            log, records, origin, guard, transaction_version=transaction_version, is_replicated=is_only_replica
         )
-        if is_alone:
-            self.changed()
+        if is_only_replica:
+            self.check_delayed()
         else:
-            self.appended()
+            self.after_append()
         return result
 
     def require_appendable(self, required_acks: int) -> PartitionLog:
@@ -238,10 +238,10 @@ class Partition:
             except ClosedError:  # the buffer is unchanged, so the append can run again
                 log = self._log_instead_of(log)
 
-    def appended(self) -> None:
+    def after_append(self) -> None:
         """Advance the high watermark and check the delayed operations; the third step of ``append``."""
         self._advance_high_watermark(self.log)
-        self.changed()
+        self.check_delayed()
 
     # --- replication ---
 
@@ -277,7 +277,7 @@ class Partition:
         """Record that a follower has every record below ``start``."""
         self._follower_ends[replica_id] = start
         if self._advance_high_watermark(self.log):
-            self.changed()
+            self.check_delayed()
 
     def require_replica(self, replica_id: int, leader_epoch: int) -> None:
         """Raise ApiError if ``replica_id`` is not, or not yet, a replica of the partition."""
@@ -338,8 +338,8 @@ class Partition:
         watermark, and it is returned then. Raise ApiError as ``deletable`` does, and OffsetOutOfRangeError if the
         offset is above the high watermark."""
         log, wanted = self.deletable(offset)
-        if self.cut(log, wanted):
-            self.changed()
+        if self.delete_below(log, wanted):
+            self.check_delayed()
         return wanted
 
     def deletable(self, offset: int) -> tuple[PartitionLog, int]:
@@ -360,7 +360,7 @@ class Partition:
             )
         return log, wanted
 
-    def cut(self, log: PartitionLog, wanted: int) -> bool:
+    def delete_below(self, log: PartitionLog, wanted: int) -> bool:
         """Delete the records in any thread; the second step of ``delete_records``. Return True if any were deleted. It
         may wait for the disk."""
         while True:

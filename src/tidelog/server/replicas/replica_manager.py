@@ -49,7 +49,7 @@ class Metadata(Protocol):
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None: ...
 
 
-class _Wanted(NamedTuple):
+class _LocalReplica(NamedTuple):
     """A replica that the metadata assigns to this broker. ``is_new``: the partition did not exist before."""
 
     topic_partition: TopicPartition
@@ -79,20 +79,20 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
         self._listeners = LeaderListeners()
-        self._newest: asyncio.Task[None] | None = None
+        self._latest_change: asyncio.Task[None] | None = None
         """The task that carries out the latest change."""
 
     async def start(self) -> None:
         """Serve every replica that the metadata assigns to this broker. Every later change must go through
         ``follow``."""
         replicas = list(self._replicas_here())
-        await self._make_missing_logs(replicas)
+        await self._create_missing_logs(replicas)
         self._serve(replicas)
 
     async def prepare(self, change: MetadataChange) -> None:
         """Create the logs of a change that is not in the image yet."""
         await self.settled()
-        await self._make_missing_logs(list(self._changed(change)))
+        await self._create_missing_logs(list(self._changed(change)))
 
     def follow(self, change: MetadataChange) -> asyncio.Task[None]:
         """Apply a change that is now in the image. The task ends when its background work is done."""
@@ -102,22 +102,24 @@ class ReplicaManager:
             if (partition := self._by_id.get((topic_id, number))) and not self._is_here(delta.after)
         ]
         for partition in gone:
-            self._forget(partition)
+            self._remove(partition)
         self._serve(list(self._changed(change)))
-        self._newest = self._spawn(self._carry_out(change, [partition.topic_partition for partition in gone]))
-        return self._newest
+        self._latest_change = self._spawn(
+            self._apply_in_background(change, [partition.topic_partition for partition in gone])
+        )
+        return self._latest_change
 
     def directory_failed(self, directory_id: uuid.UUID | None) -> None:
         """Check the delayed operations of all partitions, and report the log directory to the controller."""
         for partition in self._partitions.values():
-            partition.changed()
+            partition.check_delayed()
         if directory_id is not None:
             self._spawn(self._report_failure(directory_id))
 
     async def settled(self) -> None:
         """Return once every change so far is carried out. A change waits for the previous one."""
-        if self._newest is not None:
-            await asyncio.wait((self._newest,))
+        if self._latest_change is not None:
+            await asyncio.wait((self._latest_change,))
 
     # --- partitions ---
 
@@ -158,7 +160,7 @@ class ReplicaManager:
 
     # --- internals ---
 
-    async def _carry_out(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
+    async def _apply_in_background(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
         changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
         if changed:
             await self._in_thread(self._update_configs, changed)
@@ -168,26 +170,26 @@ class ReplicaManager:
     def _is_here(self, state: PartitionState | None) -> bool:
         return state is not None and self._node_id in state.replicas
 
-    def _replicas_here(self) -> Iterator[_Wanted]:
+    def _replicas_here(self) -> Iterator[_LocalReplica]:
         for topic, number, state in self._metadata.image.partitions():
             if self._is_here(state):
-                yield _Wanted(TopicPartition(topic.name, number), topic.id, state, is_new=False)
+                yield _LocalReplica(TopicPartition(topic.name, number), topic.id, state, is_new=False)
 
-    def _changed(self, change: MetadataChange) -> Iterator[_Wanted]:
+    def _changed(self, change: MetadataChange) -> Iterator[_LocalReplica]:
         """Yield the replicas on this broker that the change creates or updates. The image may not have it yet."""
         names = {topic.id: topic.name for topic in change.created_topics}
         for (topic_id, number), delta in change.partitions.items():
             if delta.after is not None and self._is_here(delta.after):
                 name = names.get(topic_id) or self._metadata.image.topics_by_id[topic_id].name
-                yield _Wanted(TopicPartition(name, number), topic_id, delta.after, is_new=delta.before is None)
+                yield _LocalReplica(TopicPartition(name, number), topic_id, delta.after, is_new=delta.before is None)
 
-    async def _make_missing_logs(self, replicas: Iterable[_Wanted]) -> None:
+    async def _create_missing_logs(self, replicas: Iterable[_LocalReplica]) -> None:
         logs = [(self.logs.log(replica.topic_partition), replica) for replica in replicas]
         missing = [replica for log, replica in logs if log is None or log.topic_id is None]
         if missing:
-            await self._in_thread(self._make_logs, missing)
+            await self._in_thread(self._create_logs, missing)
 
-    def _serve(self, replicas: Iterable[_Wanted]) -> None:
+    def _serve(self, replicas: Iterable[_LocalReplica]) -> None:
         """Serve these replicas, whose logs exist, and report misplaced ones to the controller."""
         for replica in replicas:
             self._update(replica)
@@ -203,7 +205,7 @@ class ReplicaManager:
             await self._metadata.assign_directories(misplaced)
         await self._metadata.report_offline_directories([directory_id])
 
-    def _misplaced(self, replicas: Iterable[_Wanted]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
+    def _misplaced(self, replicas: Iterable[_LocalReplica]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
         """Return the log directory ids of replicas that are not in the directory that the metadata has for them."""
         ids = {directory.path: directory.id for directory in self.logs.online}
         found = {}
@@ -214,7 +216,7 @@ class ReplicaManager:
                 found[replica.topic_id, replica.topic_partition.partition] = directory_id
         return found
 
-    def _update(self, replica: _Wanted) -> None:
+    def _update(self, replica: _LocalReplica) -> None:
         partition = self._by_id.get((replica.topic_id, replica.topic_partition.partition))
         if partition is None:
             partition = Partition(
@@ -232,11 +234,11 @@ class ReplicaManager:
         elif not partition.is_leading:
             self._listeners.resigned(partition)
 
-    def _forget(self, partition: Partition) -> None:
+    def _remove(self, partition: Partition) -> None:
         del self._by_id[partition.topic_id, partition.topic_partition.partition]
         if self._partitions.get(partition.topic_partition) is partition:
             del self._partitions[partition.topic_partition]
-        partition.deleted()
+        partition.mark_deleted()
         self._listeners.resigned(partition)
 
     def _update_configs(self, topics: list[str]) -> None:
@@ -244,7 +246,7 @@ class ReplicaManager:
         for topic in topics:
             self.logs.update_topic_config(topic)
 
-    def _make_logs(self, replicas: list[_Wanted]) -> None:
+    def _create_logs(self, replicas: list[_LocalReplica]) -> None:
         """Create missing logs and write missing topic ids, in a background thread."""
         for replica in replicas:
             directory_id = replica.state.directory_of(self._node_id)

@@ -31,7 +31,7 @@ METRICS = (LEADERS, PARTITIONS, OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN
 def replica_samples(replicas: ReplicaManager) -> Iterator[Sample]:
     partitions = list(replicas.partitions())
     led = [partition for partition in partitions if partition.is_leading and partition.is_online]
-    spare = [partition.spare_in_sync for partition in led]
+    spare = [partition.in_sync_surplus for partition in led]
     yield Sample.gauge(LEADERS.named(), len(led))
     yield Sample.gauge(PARTITIONS.named(), len(partitions))
     yield Sample.gauge(OFFLINE.named(), sum(not partition.is_online for partition in partitions))

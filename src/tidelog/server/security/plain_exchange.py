@@ -34,9 +34,9 @@ class PlainExchange:
         known = self._passwords.get(user)
         is_right = hmac.compare_digest(_digest(password), _digest(known or ""))
         if known is None or not is_right:
-            raise SaslError("a wrong name or password", told=_INVALID)
+            raise SaslError("a wrong name or password", client_message=_INVALID)
         if wanted not in ("", user):
-            raise SaslError("it requested another user's authorization id", told=OTHER_USER)
+            raise SaslError("it requested another user's authorization id", client_message=OTHER_USER)
         self._user = user
         return b""
 

@@ -15,10 +15,10 @@ from tidelog.model import TidelogError
 class SaslError(TidelogError):
     """A failed authentication. The message is for the log."""
 
-    def __init__(self, message: str, *, told: str | None = None) -> None:
+    def __init__(self, message: str, *, client_message: str | None = None) -> None:
         """Create the error. ``told`` is the client's message if it says more than invalid credentials."""
         super().__init__(message)
-        self.told = told
+        self.client_message = client_message
 
 
 class SaslExchange(Protocol):

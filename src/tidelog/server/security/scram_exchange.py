@@ -10,7 +10,7 @@
 ===========================================  =======================================================================
 a client is refused if it                    when, and why
 ===========================================  =======================================================================
-is unknown, or has the wrong password        after its proof, with the same message: ``scram_decoys``
+is unknown, or has the wrong password        after its proof, with the same message: ``fake_scram_credentials``
 requires channel binding (``p=``) or         at once: no mechanism with it is offered (``y``: as in Kafka)
 supports it (``y``)
 sends another nonce or channel binding in    after its proof: a replay, or a third party removed the binding
@@ -34,9 +34,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import OTHER_USER, SaslError
 from tidelog.server.security.scram_credential import ScramCredential
-from tidelog.server.security.scram_decoys import decoy
 from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
@@ -56,7 +56,7 @@ class ScramCredentials(Protocol):
     """The credentials of one mechanism's users."""
 
     secret: bytes
-    """A lasting secret of the broker, for ``scram_decoys``."""
+    """A lasting secret of the broker, for ``fake_scram_credentials``."""
 
     def of(self, user: str) -> ScramCredential | None: ...
 
@@ -75,7 +75,7 @@ class _Nobody:
         return {}
 
 
-NOBODY: Final = _Nobody()
+NO_CREDENTIALS: Final = _Nobody()
 """Credentials without users."""
 
 
@@ -116,7 +116,7 @@ class ScramExchange:
         if match is None:
             raise SaslError("its first message is not a SCRAM message without channel binding")
         if match["wanted"] not in (None, match["user"]):
-            raise SaslError("it requested another user's authorization id", told=OTHER_USER)
+            raise SaslError("it requested another user's authorization id", client_message=OTHER_USER)
         if ",tokenauth=true" in match["extensions"].lower():
             raise SaslError("it sent a delegation token, which is not supported")
         self._name = match["user"].replace("=2C", ",").replace("=3D", "=")
@@ -130,7 +130,7 @@ class ScramExchange:
 
     def _found(self) -> ScramCredential:
         known = self._credentials.of(self._name)
-        substitute = decoy(self._mechanism, self._name, self._credentials.some(), self._credentials.secret)
+        substitute = fake_credential(self._mechanism, self._name, self._credentials.some(), self._credentials.secret)
         self._is_known = known is not None and known.iterations >= MINIMUM_ITERATIONS
         return known if known is not None and self._is_known else substitute
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
 from tidelog.server.metadata.controller.directories import is_directory_online
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.partition_state import PartitionState
@@ -38,12 +38,12 @@ class Viewpoint:
     names_listeners: bool = True
     """True for Metadata v6 and later: a missing listener has an error code of its own."""
 
-    def endpoint(self, broker_id: int) -> Endpoint | None:
+    def endpoint(self, broker_id: int) -> BrokerEndpoint | None:
         """Return the broker's endpoint, or None if it is not registered or lacks the listener."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else broker.listeners.get(self.listener)
 
-    def nodes(self) -> list[tuple[BrokerRegistration, Endpoint]]:
+    def nodes(self) -> list[tuple[BrokerRegistration, BrokerEndpoint]]:
         """Return the brokers that clients can connect to, sorted by id: not fenced, and with the listener."""
         brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.id)
         return [

@@ -44,7 +44,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
-from tidelog.storage.manager.cluster_metadata import read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import read_topic_metadata
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.staged.commit import complete_commits
 
@@ -170,7 +170,7 @@ def _restored(
 def _target(
     log_directory: LogDirectory, partitions: Sequence[TopicPartition], settings: Mapping[str, Mapping[str, str]]
 ) -> Target:
-    metadata = read_cluster_metadata(LOCAL, log_directory.path)
+    metadata = read_topic_metadata(LOCAL, log_directory.path)
     configs, topic_ids = {}, {}
     for partition in partitions:
         topic = partition.topic

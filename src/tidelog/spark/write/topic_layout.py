@@ -28,7 +28,7 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import TimeIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, read_topic_metadata
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class TopicLayouts:
     def read(cls, fs: FileSystem, options: WriteOptions) -> TopicLayouts:
         """Read the layout of the options' topic, or of all topics. Raise CheckpointError for an invalid
         ``meta.properties``."""
-        metadata = read_cluster_metadata(fs, options.log_dir)
+        metadata = read_topic_metadata(fs, options.log_dir)
         meta = MetaProperties.read(fs, options.log_dir / META_PROPERTIES_FILE)
         node_id = None if meta is None else meta.node_id
         replicas = _by_topic(metadata.replicas)

@@ -40,7 +40,7 @@ SNAPSHOT_NAME = re.compile(r"(0[0-8][0-9]{18})-([01][0-9]{9})\.checkpoint")
 
 
 @dataclass(slots=True)
-class ClusterMetadata:
+class TopicMetadata:
     """``topic_settings`` holds Kafka's keys and texts. ``replicas`` holds broker ids."""
 
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -123,9 +123,9 @@ def require_name(partition: TopicPartition) -> None:
         raise DirectoryError(f"{str(partition)!r} is not the name of a partition that can be written")
 
 
-def read_cluster_metadata(fs: FileSystem, log_directory: Path) -> ClusterMetadata:
+def read_topic_metadata(fs: FileSystem, log_directory: Path) -> TopicMetadata:
     """Read the metadata, empty if there is no metadata log. Damage ends the reading and is never an error."""
-    metadata = ClusterMetadata()
+    metadata = TopicMetadata()
     directory = log_directory / METADATA_DIRECTORY
     if not fs.exists(directory):
         return metadata
@@ -159,7 +159,7 @@ def _record_values(buffer: memoryview, table: kernel.BatchTable, start_offset: i
                 yield record.value
 
 
-def _apply(metadata: ClusterMetadata, value: bytes) -> None:
+def _apply(metadata: TopicMetadata, value: bytes) -> None:
     try:
         record = decode_framed(METADATA_TYPES, value)
     except CorruptRecordError:

@@ -17,7 +17,7 @@ from tidelog.model import ClosedError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.cluster_metadata import ClusterMetadata, partition_for_writing, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import TopicMetadata, partition_for_writing, read_topic_metadata
 from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
@@ -42,7 +42,7 @@ class ManagedDirectories:
 
         A metrics reporter that cannot be loaded is a ConfigError.
         """
-        metadata = [read_cluster_metadata(fs, path) if fs.exists(path) else ClusterMetadata() for path in paths]
+        metadata = [read_topic_metadata(fs, path) if fs.exists(path) else TopicMetadata() for path in paths]
 
         def topic_settings(topic: str) -> Mapping[str, str]:
             found: dict[str, str] = {}

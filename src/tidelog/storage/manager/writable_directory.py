@@ -19,7 +19,7 @@ from tidelog.storage.fs import FileSystem, ForkGuard, run_all
 from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata import partition_for_writing, read_cluster_metadata
+from tidelog.storage.manager.cluster_metadata import partition_for_writing, read_topic_metadata
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
@@ -38,7 +38,7 @@ class WritableDirectory:
         """Open and lock the directory, and create it if missing. LockedError means that another process holds it."""
         self._directory = directory = LogDirectory(fs, path)
         try:
-            metadata = read_cluster_metadata(fs, path)
+            metadata = read_topic_metadata(fs, path)
             directory.mark_open()
 
             def config_of(topic: str) -> LogConfig:

@@ -23,7 +23,7 @@ from uuid import UUID
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.broker import Broker
-from tidelog.server.network.peer import Peer
+from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
 
@@ -72,7 +72,7 @@ class Faults:
             for listener in self._broker.listeners
             for connection in listener.connections
             if not connection.is_closed
-            and (client_id is None or self._client_ids.get(connection.peer.connection_id) == client_id)
+            and (client_id is None or self._client_ids.get(connection.client.connection_id) == client_id)
         ]
         for connection in found:
             connection.close()
@@ -86,7 +86,7 @@ class Faults:
             return handle()
         if fault.error is not None:
             raise ApiError(fault.error, "a test has asked for this error")
-        return self._carry_out(fault, context.peer, handle)
+        return self._carry_out(fault, context.client, handle)
 
     def _take(self, api: ApiKey, request: Any) -> Fault | None:
         for fault in self._planned:
@@ -97,7 +97,7 @@ class Faults:
                 return fault
         return None
 
-    async def _carry_out(self, fault: Fault, peer: Peer, handle: Handle) -> Response:
+    async def _carry_out(self, fault: Fault, client: ClientConnection, handle: Handle) -> Response:
         if fault.delay_ms:
             over = asyncio.Event()
             self._broker.timers.call_later(fault.delay_ms, over.set)
@@ -106,13 +106,13 @@ class Faults:
         if isinstance(answer, Awaitable):
             answer = await answer
         if fault.loses_response:
-            self._close(peer)
+            self._close(client)
             await asyncio.Event().wait()  # the closed connection cancels this
         return answer
 
-    def _close(self, peer: Peer) -> None:
+    def _close(self, client: ClientConnection) -> None:
         for listener in self._broker.listeners:
-            for connection in [one for one in listener.connections if one.peer is peer]:
+            for connection in [one for one in listener.connections if one.client is client]:
                 connection.abort()
 
     # --- topics ---

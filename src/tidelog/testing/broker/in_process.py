@@ -200,7 +200,7 @@ class Broker:
 
         Raise ApiError if the partition does not exist.
         """
-        outcome = self.run(lambda: self.server.metadata.renew_leader(TopicPartition(topic, partition)))
+        outcome = self.run(lambda: self.server.metadata.bump_leader_epoch(TopicPartition(topic, partition)))
         if outcome.is_failure:
             raise ApiError(outcome.error, outcome.message or "")
 

@@ -50,7 +50,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
             return {"error_code": ErrorCode.INVALID_REQUEST}
-        context.peer.software = software[0][:_KEPT], software[1][:_KEPT]
+        context.client.software = software[0][:_KEPT], software[1][:_KEPT]
     throttle_ms = broker.quotas.throttle(context)
     told = context.version, broker.metadata.applied_offset, tuple(broker.metadata.finalized_features.items())
     return EncodedResponse([_encoded(*told, throttle_ms)])

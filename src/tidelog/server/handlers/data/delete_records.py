@@ -17,7 +17,7 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import is_internal
 
@@ -74,8 +74,8 @@ class _Deletion:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             self._partition = partition = broker.replicas.partition(TopicPartition(name, self._index))
             log, self._wanted = partition.deletable(self._offset)
-            if await broker.in_thread(partition.cut, log, self._wanted):
-                partition.changed()
+            if await broker.in_thread(partition.delete_below, log, self._wanted):
+                partition.check_delayed()
             self._low_watermark = partition.low_watermark
         except TidelogError as error:
             self._error = error_code_of(error)

@@ -1,7 +1,7 @@
 """Fetch: records from segment files to the socket, at once or when enough of them are available.
 
 The session selects the partitions (``fetch_context``), which are then read (``partition_reads``). If the read finds too
-little, a delayed fetch waits as long as the client stays connected (``pending_fetch``), and then reads again. Up to
+little, a delayed fetch waits as long as the client stays connected (``delayed_fetch``), and then reads again. Up to
 ``_COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file (``FileSlice``), never
 beyond the end that the read found. Batches are sent as stored, whatever the version.
 
@@ -29,8 +29,9 @@ from tidelog.protocol.fetch import (
 )
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
+from tidelog.server.fetching.delayed_fetch import DelayedFetch
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
-from tidelog.server.fetching.fetch_session import FollowedPartition
+from tidelog.server.fetching.fetch_session import CachedPartition
 from tidelog.server.fetching.partition_reads import (
     FetchLimits,
     FetchResults,
@@ -38,10 +39,9 @@ from tidelog.server.fetching.partition_reads import (
     PartitionResult,
     read_partitions,
 )
-from tidelog.server.fetching.pending_fetch import PendingFetch
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.network.file_slice import FileSlice, Part
-from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse
 
@@ -84,21 +84,21 @@ def handle(
     if broker.authorizer.is_on:
         limits = replace(limits, denied=_denied(broker, context, fetch.wanted, limits))
     found = read_partitions(broker.replicas, fetch.wanted, limits)
-    pending = PendingFetch(found.results, limits)
-    if limits.max_wait_ms <= 0 or found.is_final or found.size >= limits.min_bytes or not pending.partitions:
+    pending = DelayedFetch(found.results, limits)
+    if limits.max_wait_ms <= 0 or found.must_respond_now or found.size >= limits.min_bytes or not pending.partitions:
         return _answer(broker, context, fetch, found)
     return _answer_later(broker, context, fetch, pending, limits)
 
 
 def _most_bytes(broker: Broker, context: RequestContext) -> int:
     """Return the most bytes of a response. A client with a quota gets less, so that its throttle time stays bounded."""
-    most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.most_fetched(context)
+    most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.max_fetch_bytes(context)
     return most if of_quota is None else min(most, of_quota)
 
 
 def _denied(
-    broker: Broker, context: RequestContext, wanted: Collection[FollowedPartition], limits: FetchLimits
-) -> Collection[FollowedPartition]:
+    broker: Broker, context: RequestContext, wanted: Collection[CachedPartition], limits: FetchLimits
+) -> Collection[CachedPartition]:
     """Return the partitions that the client may not read; for a follower all or none.
 
     Unknown topics are not included.
@@ -106,26 +106,26 @@ def _denied(
     if limits.is_followers:
         return () if broker.authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER) else wanted
     image = broker.metadata.image
-    names = {followed: image.topic_name(followed.topic, followed.topic_id) for followed in wanted}
+    names = {cached: image.topic_name(cached.topic, cached.topic_id) for cached in wanted}
     allowed = broker.authorizer.allowed(context, Operation.READ, topic, filter(None, names.values()))
-    return {followed for followed, name in names.items() if name is not None and name not in allowed}
+    return {cached for cached, name in names.items() if name is not None and name not in allowed}
 
 
 async def _answer_later(
-    broker: Broker, context: RequestContext, fetch: FetchContext, pending: PendingFetch, limits: FetchLimits
+    broker: Broker, context: RequestContext, fetch: FetchContext, pending: DelayedFetch, limits: FetchLimits
 ) -> EncodedResponse:
     task = asyncio.current_task()
-    context.peer.on_gone = None if task is None else task.cancel
+    context.client.on_connection_closed = None if task is None else task.cancel
     try:
         await wait_until(pending.is_ready, pending.partitions, broker.timers, limits.max_wait_ms)
     finally:
-        context.peer.on_gone = None
-    return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_again=True))
+        context.client.on_connection_closed = None
+    return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_reread=True))
 
 
 def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
     leaders = LeaderLookup(broker.metadata.image, context.listener)
-    results = [(result.followed, _for_version(context.version, result, leaders)) for result in found.results]
+    results = [(result.cached, _for_version(context.version, result, leaders)) for result in found.results]
     selected = fetch.select(results, broker.timers.monotonic_ms())
     response = FetchResponse(
         responses=tuple(_by_topic(selected.results)),
@@ -142,7 +142,7 @@ def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -
     data, partition = result.data, result.partition
     if data.error_code in _STALE_LEADER and version >= _FIRST_WITH_LEADER_HINTS:
         return data._replace(
-            current_leader=leaders.leader_of(result.followed.topic or result.followed.topic_id, data.partition_index)
+            current_leader=leaders.leader_of(result.cached.topic or result.cached.topic_id, data.partition_index)
         )
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_WITH_STORAGE_ERROR:
         return data._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -151,7 +151,7 @@ def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -
     return data
 
 
-def _by_topic(results: Sequence[tuple[FollowedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
+def _by_topic(results: Sequence[tuple[CachedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
     """Group adjacent results by topic. Equal topics further apart stay separate to keep the order."""
     for (name, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
         yield FetchableTopicResponse(name, topic_id, [_with_records(data) for _followed, data in group])

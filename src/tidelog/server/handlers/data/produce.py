@@ -38,7 +38,7 @@ from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.handlers.data.produced_part import ProducedPart
 from tidelog.server.handlers.data.produced_transaction import verify_parts
 from tidelog.server.replicas.partition import ACKS_ALL
-from tidelog.server.replicas.waiters import wait_until
+from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse
 

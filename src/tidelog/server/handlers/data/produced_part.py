@@ -109,14 +109,14 @@ class ProducedPart:
         try:
             log = partition.require_appendable(acks)
             result = await in_thread(partition.write, log, self._records, AppendOrigin.CLIENT, self.guard)
-            partition.appended()
+            partition.after_append()
             self._appended(result)
         except TidelogError as error:
             self._append_failed(error)
 
     def is_replicated(self) -> bool:
         """Return True if the wait is over. If replication has become impossible, set the error."""
-        if not self.end or self.partition is None or self.partition.is_alone:
+        if not self.end or self.partition is None or self.partition.is_only_replica:
             return True
         error = self.partition.replication_error(self.end)
         if error:

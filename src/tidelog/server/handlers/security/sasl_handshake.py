@@ -1,8 +1,7 @@
 """SaslHandshake after the authentication, or on a listener without SASL, which is an error.
 
-On a SASL listener, ``SaslGate`` authenticates clients before their requests come here. Other listeners have no SASL
-authentication. Source: Kafka's ``KafkaApis.handleSaslHandshakeRequest``.
-"""
+On a SASL listener, ``SaslAuthenticator`` authenticates clients before their requests come here. Other listeners have no
+SASL authentication. Source: Kafka's ``KafkaApis.handleSaslHandshakeRequest``."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint, feature_fields
+from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration, feature_fields
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.controller.leaders import (
-    Place,
+    PartitionRef,
     add_broker,
-    distrust_broker,
     remove_broker,
+    remove_unclean_broker,
 )
 from tidelog.server.metadata.features import SUPPORTED, keeps_eligible_leaders, supports_cordoned_directories
 from tidelog.server.metadata.image import MetadataImage
@@ -40,7 +40,7 @@ class NewRegistration:
 
     broker_id: int
     incarnation_id: uuid.UUID
-    endpoints: Sequence[Endpoint]
+    endpoints: Sequence[BrokerEndpoint]
     directories: Sequence[uuid.UUID]
     rack: str | None
     previous_epoch: int | None
@@ -48,7 +48,7 @@ class NewRegistration:
 
 
 def register_controller(
-    image: MetadataImage, node_id: int, incarnation_id: uuid.UUID, endpoints: Sequence[Endpoint]
+    image: MetadataImage, node_id: int, incarnation_id: uuid.UUID, endpoints: Sequence[BrokerEndpoint]
 ) -> Decision[None]:
     """Record the features and endpoints of this controller. It is a no-op before metadata.version 3.7-IV0."""
     if image.metadata_version < _CONTROLLERS_REGISTER_SINCE:
@@ -77,7 +77,7 @@ def register_broker(
             )
     existing = image.brokers.get(new.broker_id)
     stopped_in_order = existing is not None and existing.epoch == new.previous_epoch
-    leave = remove_broker if stopped_in_order or not keeps_eligible_leaders(image) else distrust_broker
+    leave = remove_broker if stopped_in_order or not keeps_eligible_leaders(image) else remove_unclean_broker
     records = leave(image, settings, new.broker_id)
     registration = BrokerRegistration(
         id=new.broker_id,
@@ -130,7 +130,7 @@ def take_directories_offline(
         return Decision((), None)
     places = [
         place
-        for place in (Place(*found) for found in image.partitions())
+        for place in (PartitionRef(*found) for found in image.partitions())
         if broker_id in place.state.isr and place.state.directory_of(broker_id) in lost
     ]
     left = sorted(map(uuid_to_text, broker.log_dirs - lost))

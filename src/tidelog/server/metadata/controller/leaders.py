@@ -26,7 +26,12 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.controller.directories import default_directory, is_directory_online
 from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
-from tidelog.server.metadata.controller.partition_change import Election, ElectionRules, Wanted, change_partition
+from tidelog.server.metadata.controller.partition_change import (
+    Election,
+    ElectionRules,
+    TargetReplicas,
+    change_partition,
+)
 from tidelog.server.metadata.features import keeps_eligible_leaders
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -42,7 +47,7 @@ from tidelog.server.shortened_text import shortened
 from tidelog.storage.checkpoint import uuid_to_text
 
 
-class Place(NamedTuple):
+class PartitionRef(NamedTuple):
     """A partition and its current state."""
 
     topic: Topic
@@ -53,7 +58,7 @@ class Place(NamedTuple):
 def election_rules(
     image: MetadataImage,
     settings: ControllerSettings,
-    place: Place,
+    place: PartitionRef,
     *,
     is_alive: Callable[[int], bool] | None = None,
     election: Election | None = None,
@@ -75,7 +80,7 @@ def election_rules(
 
 
 def remove_broker(
-    image: MetadataImage, settings: ControllerSettings, broker_id: int, places: Iterable[Place] | None = None
+    image: MetadataImage, settings: ControllerSettings, broker_id: int, places: Iterable[PartitionRef] | None = None
 ) -> list[MetadataRecord]:
     """Remove a broker from the in-sync replicas of ``places``, or of all partitions. Other replicas lead if they
     can."""
@@ -83,18 +88,18 @@ def remove_broker(
         image,
         settings,
         places if places is not None else (place for place in _places(image) if broker_id in place.state.isr),
-        lambda place: Wanted(isr=_without(place.state.isr, broker_id)),
+        lambda place: TargetReplicas(isr=_without(place.state.isr, broker_id)),
         lambda broker: broker != broker_id and image.is_active(broker),
     )
 
 
-def distrust_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
+def remove_unclean_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> list[MetadataRecord]:
     """Remove a broker after an unclean shutdown: it may not have all committed records."""
     return _update(
         image,
         settings,
         (place for place in _places(image) if broker_id in place.state.isr or broker_id in place.state.elr),
-        lambda place: Wanted(isr=_without(place.state.isr, broker_id), unclean=frozenset({broker_id})),
+        lambda place: TargetReplicas(isr=_without(place.state.isr, broker_id), unclean=frozenset({broker_id})),
         lambda broker: broker != broker_id and image.is_active(broker),
     )
 
@@ -105,7 +110,7 @@ def add_broker(image: MetadataImage, settings: ControllerSettings, broker_id: in
         image,
         settings,
         (place for place in _places(image) if not place.state.has_leader),
-        lambda _place: Wanted(),
+        lambda _place: TargetReplicas(),
         lambda broker: broker == broker_id or image.is_active(broker),
     )
 
@@ -123,7 +128,7 @@ def alter_partitions(
         except ApiError as error:
             answers.append(AlteredPartition(Outcome.of(error), None))
             continue
-        wanted = Wanted(isr=tuple(alteration.isr), is_recovering=alteration.is_recovering)
+        wanted = TargetReplicas(isr=tuple(alteration.isr), is_recovering=alteration.is_recovering)
         rules = election_rules(image, settings, place)
         record = change_partition(place.topic.id, place.number, place.state, wanted, rules)
         state = place.state
@@ -153,7 +158,7 @@ def elect_leaders(
     return Decision(records, outcomes)
 
 
-def renew_leader(image: MetadataImage, name: TopicPartition) -> Decision[Outcome]:
+def bump_leader_epoch(image: MetadataImage, name: TopicPartition) -> Decision[Outcome]:
     """Keep the leader and begin a new leader epoch."""
     topic = image.topics.get(name.topic)
     state = None if topic is None else topic.partitions.get(name.partition)
@@ -177,8 +182,8 @@ def assign_directories(
         state = None if topic is None else topic.partitions.get(number)
         if topic is None or state is None or broker_id not in state.replicas:
             continue
-        rules = election_rules(image, settings, Place(topic, number, state), election=Election.ONLINE)
-        record = change_partition(topic_id, number, state, Wanted(directories={broker_id: directory}), rules)
+        rules = election_rules(image, settings, PartitionRef(topic, number, state), election=Election.ONLINE)
+        record = change_partition(topic_id, number, state, TargetReplicas(directories={broker_id: directory}), rules)
         if record is not None:
             records.append(record)
     return Decision(records, None)
@@ -206,10 +211,10 @@ def _elect_leader(
     rules = election_rules(
         image,
         settings,
-        Place(topic, name.partition, state),
+        PartitionRef(topic, name.partition, state),
         election=Election.PREFERRED if is_preferred else Election.UNCLEAN,
     )
-    record = change_partition(topic.id, name.partition, state, Wanted(), rules)
+    record = change_partition(topic.id, name.partition, state, TargetReplicas(), rules)
     if record is not None:
         records.append(record)
         return DONE
@@ -218,14 +223,14 @@ def _elect_leader(
     return Outcome(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
 
 
-def _place_of(image: MetadataImage, alteration: PartitionAlteration) -> Place:
+def _place_of(image: MetadataImage, alteration: PartitionAlteration) -> PartitionRef:
     topic = image.topics_by_id.get(alteration.topic_id)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     state = topic.partitions.get(alteration.partition)
     if state is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return Place(topic, alteration.partition, state)
+    return PartitionRef(topic, alteration.partition, state)
 
 
 def _check_alteration(
@@ -235,7 +240,7 @@ def _check_alteration(
     epoch INVALID_UPDATE_VERSION. A newer epoch gets NOT_CONTROLLER: this controller is behind."""
     leader_epoch, partition_epoch = alteration.leader_epoch, alteration.partition_epoch
     isr = alteration.isr
-    refusals = (
+    checks = (
         (leader_epoch > state.leader_epoch or partition_epoch > state.partition_epoch, ErrorCode.NOT_CONTROLLER),
         (leader_epoch < state.leader_epoch, ErrorCode.FENCED_LEADER_EPOCH),
         (broker_id != state.leader, ErrorCode.INVALID_REQUEST),
@@ -246,7 +251,7 @@ def _check_alteration(
         (alteration.is_recovering and not state.is_recovering, ErrorCode.INVALID_REQUEST),
         (not all(map(image.is_active, isr)), ErrorCode.INELIGIBLE_REPLICA),
     )
-    for is_refused, code in refusals:
+    for is_refused, code in checks:
         if is_refused:
             raise ApiError(code)
 
@@ -257,8 +262,8 @@ def _check_alteration(
 def _update(
     image: MetadataImage,
     settings: ControllerSettings,
-    places: Iterable[Place],
-    wanted: Callable[[Place], Wanted],
+    places: Iterable[PartitionRef],
+    wanted: Callable[[PartitionRef], TargetReplicas],
     is_alive: Callable[[int], bool],
 ) -> list[MetadataRecord]:
     records = []
@@ -270,8 +275,8 @@ def _update(
     return records
 
 
-def _places(image: MetadataImage) -> Iterable[Place]:
-    return (Place(*found) for found in image.partitions())
+def _places(image: MetadataImage) -> Iterable[PartitionRef]:
+    return (PartitionRef(*found) for found in image.partitions())
 
 
 def _without(brokers: tuple[int, ...], gone: int) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ class ElectionRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TargetReplicas:
     """The wanted change. A field of None stays as it is."""
 
     isr: tuple[int, ...] | None = None
@@ -75,7 +75,7 @@ class Wanted:
 
 
 def change_partition(
-    topic_id: uuid.UUID, number: int, state: PartitionState, wanted: Wanted, rules: ElectionRules
+    topic_id: uuid.UUID, number: int, state: PartitionState, wanted: TargetReplicas, rules: ElectionRules
 ) -> MetadataRecord | None:
     """Return the ``PartitionChangeRecord``, or None if nothing changes."""
     fields = _Change(state, wanted, rules).fields()
@@ -87,7 +87,7 @@ def change_partition(
 class _Change:
     """A change while it is built."""
 
-    def __init__(self, state: PartitionState, wanted: Wanted, rules: ElectionRules) -> None:
+    def __init__(self, state: PartitionState, wanted: TargetReplicas, rules: ElectionRules) -> None:
         self._state, self._wanted, self._rules = state, wanted, rules
         self._isr = _or(wanted.isr, state.isr)
         self._replicas = _or(wanted.replicas, state.replicas)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.controller.effective_config import allows_unclean_election
-from tidelog.server.metadata.controller.leaders import Place, election_rules
-from tidelog.server.metadata.controller.partition_change import Election, Wanted, change_partition
+from tidelog.server.metadata.controller.leaders import PartitionRef, election_rules
+from tidelog.server.metadata.controller.partition_change import Election, TargetReplicas, change_partition
 from tidelog.server.metadata.controller.topics import check_assignment
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -47,7 +47,11 @@ def alter_reassignments(
 
 
 def _begin(
-    image: MetadataImage, settings: ControllerSettings, place: Place, target: tuple[int, ...], may_change_factor: bool
+    image: MetadataImage,
+    settings: ControllerSettings,
+    place: PartitionRef,
+    target: tuple[int, ...],
+    may_change_factor: bool,
 ) -> MetadataRecord | None:
     check_assignment(image, target)
     state = place.state
@@ -59,12 +63,12 @@ def _begin(
         )
     removing = tuple(sorted(set(state.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(state.replicas)))
-    wanted = Wanted(replicas=target + removing, removing=removing or None, adding=adding or None)
+    wanted = TargetReplicas(replicas=target + removing, removing=removing or None, adding=adding or None)
     rules = election_rules(image, settings, place, election=Election.ONLINE)
     return change_partition(place.topic.id, place.number, state, wanted, rules)
 
 
-def _cancel(image: MetadataImage, settings: ControllerSettings, place: Place) -> MetadataRecord | None:
+def _cancel(image: MetadataImage, settings: ControllerSettings, place: PartitionRef) -> MetadataRecord | None:
     state, topic = place.state, place.topic
     if not state.is_reassigning:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -76,11 +80,11 @@ def _cancel(image: MetadataImage, settings: ControllerSettings, place: Place) ->
             f"Unable to revert partition assignment for {topic.name}:{place.number} because it would require an"
             " unclean leader election.",
         )
-    wanted = Wanted(isr=isr or replicas[:1], replicas=replicas, removing=(), adding=())
+    wanted = TargetReplicas(isr=isr or replicas[:1], replicas=replicas, removing=(), adding=())
     return change_partition(topic.id, place.number, state, wanted, election_rules(image, settings, place))
 
 
-def _place_of(image: MetadataImage, wanted: Reassignment) -> Place:
+def _place_of(image: MetadataImage, wanted: Reassignment) -> PartitionRef:
     topic = image.topics.get(wanted.topic)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shortened(wanted.topic)}.")
@@ -89,4 +93,4 @@ def _place_of(image: MetadataImage, wanted: Reassignment) -> Place:
         raise ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {wanted.topic}:{wanted.partition}."
         )
-    return Place(topic, wanted.partition, state)
+    return PartitionRef(topic, wanted.partition, state)

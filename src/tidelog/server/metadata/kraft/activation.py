@@ -21,7 +21,7 @@ from tidelog.server.metadata.controller.decision import ControllerSettings
 from tidelog.server.metadata.controller.feature_updates import min_isr_records
 from tidelog.server.metadata.features import keeps_eligible_leaders
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.replay import Replay
+from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
 _TRANSACTIONS_SINCE: Final = 13
@@ -30,7 +30,7 @@ _ABORT: Final = MetadataRecord("AbortTransactionRecord", {"reason": "Controller 
 
 
 def activation_records(
-    replay: Replay, bootstrap: Sequence[MetadataRecord], settings: ControllerSettings
+    replay: MetadataReplay, bootstrap: Sequence[MetadataRecord], settings: ControllerSettings
 ) -> list[MetadataRecord]:
     """Return the records; ``bootstrap`` has the first records of a new cluster."""
     records = [_ABORT] if replay.is_in_transaction else []

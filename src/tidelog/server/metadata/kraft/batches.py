@@ -72,10 +72,10 @@ def table_batches(
     *,
     base_position: int = 0,
     start_offset: int = 0,
-    passed_over: Collection[int] = (),
+    skipped_types: Collection[int] = (),
 ) -> Iterator[MetadataBatch]:
     """Yield the batches of a table's rows, whose CRCs must be correct. ``buffer`` begins at position ``base_position``
-    of the table's positions. Records with a type number in ``passed_over`` are skipped without decoding. Raise
+    of the table's positions. Records with a type number in ``skipped_types`` are skipped without decoding. Raise
     UnsupportedFormatError as ``read_batches`` does, and CorruptRecordError if a batch is inconsistent."""
     for index, row in enumerate(table.rows()):
         if row.last_offset < start_offset:
@@ -87,15 +87,15 @@ def table_batches(
             row.last_offset,
             row.leader_epoch,
             row.max_timestamp,
-            () if is_control else tuple(map(decode_record, _values(found, passed_over))),
+            () if is_control else tuple(map(decode_record, _values(found, skipped_types))),
             tuple(filter(None, map(_control_record, found))) if is_control else (),
         )
 
 
-def _values(records: Iterable[Record], passed_over: Collection[int]) -> Iterator[bytes]:
+def _values(records: Iterable[Record], skipped_types: Collection[int]) -> Iterator[bytes]:
     for record in records:
         value = record.value or b""
-        if not passed_over or len(value) <= _TYPE_AT or value[_TYPE_AT] not in passed_over:
+        if not skipped_types or len(value) <= _TYPE_AT or value[_TYPE_AT] not in skipped_types:
             yield value
 
 

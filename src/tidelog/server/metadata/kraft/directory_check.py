@@ -5,8 +5,8 @@ directory                                               is refused
 ======================================================  ==============================================================
 ``meta.properties`` of version 0                        always: a ZooKeeper broker left it (``tidelog import``)
 no ``meta.properties``, but partitions                  always: their owner is unknown (``tidelog import``)
-the metadata directory                                  if ``refusals`` finds a reason; checked again, with the
-                                                        partitions, when the log is loaded
+the metadata directory                                  if ``unsupported_metadata`` finds a reason; checked again,
+                                                        with the partitions, when the log is loaded
 locked by a process                                     not here: to lock it fails with its own error
 ======================================================  ==============================================================
 
@@ -21,7 +21,7 @@ from typing import Final
 from tidelog.model import DirectoryError
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.refusals import loaded_refusals, refusals
+from tidelog.server.metadata.kraft.unsupported_metadata import loaded_unsupported_reasons, unsupported_reasons
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
@@ -59,13 +59,13 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
     if view is None:
         return
     properties = MetaProperties.read(reading, metadata_directory / META_PROPERTIES_FILE)
-    reasons = list(refusals(view, node_id, None if properties is None else properties.directory_id))
+    reasons = list(unsupported_reasons(view, node_id, None if properties is None else properties.directory_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=view.directory)
 
 
 def require_servable_image(image: MetadataImage, directory: Path, node_id: int) -> None:
     """Raise as ``require_servable`` for an image that was loaded from the metadata log in ``directory``."""
-    reasons = list(loaded_refusals(image, node_id))
+    reasons = list(loaded_unsupported_reasons(image, node_id))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=directory)

@@ -27,7 +27,7 @@ from tidelog.runtime import Clock, Scheduler
 from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.executor import InThread
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller import (
     acls,
@@ -137,7 +137,7 @@ class EmbeddedMetadata:
 
     async def start(self) -> None:
         """Become the leader. The metadata can be changed from then on."""
-        await self._store.lead()
+        await self._store.become_leader()
         node_id = self._setup.node_id
         await self._change(
             lambda image: brokers.register_controller(image, node_id, self._incarnation_id, [self._controller])
@@ -164,7 +164,7 @@ class EmbeddedMetadata:
 
     @property
     def applied_offset(self) -> int:
-        return self._store.published_end - 1
+        return self._store.published_end_offset - 1
 
     def committed_settings(self, topic: str) -> Mapping[str, str]:
         """Return a topic's configs as last written. Its logs are created before ``image`` has the topic."""
@@ -265,9 +265,9 @@ class EmbeddedMetadata:
             lambda image: leaders.elect_leaders(image, self._settings, kind, partitions), timeout_ms=timeout_ms
         )
 
-    async def renew_leader(self, partition: TopicPartition) -> Outcome:
+    async def bump_leader_epoch(self, partition: TopicPartition) -> Outcome:
         """Keep the leader and begin a new leader epoch, for tests."""
-        return await self._change(lambda image: leaders.renew_leader(image, partition))
+        return await self._change(lambda image: leaders.bump_leader_epoch(image, partition))
 
     async def alter_reassignments(
         self,
@@ -302,7 +302,7 @@ class EmbeddedMetadata:
 
     async def register_broker(
         self,
-        endpoints: Sequence[Endpoint],
+        endpoints: Sequence[BrokerEndpoint],
         directories: Sequence[uuid.UUID],
         *,
         cordoned: Sequence[uuid.UUID] = (),

@@ -27,11 +27,11 @@ from typing import Final
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
 from tidelog.runtime import Clock
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.features import release_name, version_set_by
 from tidelog.server.metadata.image import MINIMUM_METADATA_VERSION
+from tidelog.server.metadata.kraft.bootstrap_records import NEW_CLUSTER_RECORDS
 from tidelog.server.metadata.kraft.directory_check import require_kraft, require_servable
-from tidelog.server.metadata.kraft.first_records import NEW_RECORDS
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, build_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import ControlRecord, Voter, Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
@@ -52,11 +52,11 @@ class FormatRequest:
     directories: Sequence[Path]
     """All log directories, including the metadata directory."""
     metadata_directory: Path
-    controller: Endpoint | None
+    controller: BrokerEndpoint | None
     """The voter's endpoint, or None if the nodes' properties list the voters."""
     cluster_id: str | None = None
     """The cluster id, or None to use that of the directories or a new one."""
-    first_records: Sequence[MetadataRecord] = NEW_RECORDS
+    first_records: Sequence[MetadataRecord] = NEW_CLUSTER_RECORDS
     """The first records of the cluster, features first."""
     directory_ids: Mapping[Path, uuid.UUID] = field(default_factory=dict)
     """The known ids of directories. The other directories get new ids."""

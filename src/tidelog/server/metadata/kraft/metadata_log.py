@@ -40,7 +40,7 @@ from tidelog.server.metadata.kraft.snapshot import (
     DELETED_SUFFIX,
     SnapshotId,
     build_snapshot,
-    left_overs,
+    leftover_files,
     list_snapshots,
     read_image_batches,
     read_snapshot,
@@ -117,7 +117,7 @@ class MetadataLog:
                 scheduler=scheduler,
             )
         )
-        for path in left_overs(fs, self.directory):
+        for path in leftover_files(fs, self.directory):
             fs.remove(path, missing_ok=True)
         self.epoch = max(0 if state is None else state.epoch, self._log.epochs.latest or 0)
         """The epoch of the current or last leader."""
@@ -171,7 +171,7 @@ class MetadataLog:
 
     # --- writing ---
 
-    def lead(self, voters: Sequence[int] | None, records: Sequence[ControlRecord]) -> None:
+    def become_leader(self, voters: Sequence[int] | None, records: Sequence[ControlRecord]) -> None:
         """Begin an epoch above all earlier ones, with ``records`` as its first records.
 
         ``voters`` is set if they are not in the log (``kraft.version`` 0).

@@ -41,8 +41,8 @@ from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
-from tidelog.server.metadata.kraft.replay import Replay, first_image
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_first_records
+from tidelog.server.metadata.kraft.replay import MetadataReplay, bootstrap_image
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_bootstrap_records
 from tidelog.server.metadata.kraft.voters import Voters, leader_change
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.fs import FileSystem
@@ -71,7 +71,7 @@ class MetadataStore:
         self._setup = setup
         self.image = self.committed = image
         """The published image and the committed image. They are the same object until the end of ``load``."""
-        self.published_end = 0
+        self.published_end_offset = 0
         """The offset after the last record of the published image."""
         self._listeners: list[Listener] = []
         self._preparations: list[Preparation] = []
@@ -79,7 +79,7 @@ class MetadataStore:
         self._publishing = asyncio.Lock()
         self._failure: TidelogError | None = None
         self._log: MetadataLog | None = None
-        self._replay: Replay | None = None
+        self._replay: MetadataReplay | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = _SnapshotSchedule(setup.settings, setup.clock)
 
@@ -94,26 +94,26 @@ class MetadataStore:
             setup.fs, setup.directory, MetadataLogSettings.of(config), setup.clock, setup.scheduler
         )
         known = setup.static_voters or past_voters(log.past_voters)
-        self._replay = replay = Replay(self.image, known, path=log.directory)
+        self._replay = replay = MetadataReplay(self.image, known, path=log.directory)
         for batch in log.replay():
-            replay.take(batch)
+            replay.apply(batch)
         self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
-        image = self._first_image() if replay.is_empty else self.image
+        image = self._bootstrap_image() if replay.is_empty else self.image
         require_servable_image(image, log.directory, setup.settings.node_id)
-        self.committed, self.published_end = self.image.copy(), log.end_offset
+        self.committed, self.published_end_offset = self.image.copy(), log.end_offset
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
-    async def lead(self) -> None:
+    async def become_leader(self) -> None:
         """Begin an epoch, and write the first records of a new cluster."""
         log, replay, node_id = self.log, self.replay, self._setup.settings.node_id
         first = [leader_change(node_id, replay.voters)]
         if not replay.voters_in_log:
             first += replay.voters.control_records()
         static = replay.voters.ids if replay.voters.kraft_version == 0 else None
-        await self._setup.in_thread(log.lead, static, first)
+        await self._setup.in_thread(log.become_leader, static, first)
         self.image.controller_id = self.committed.controller_id = node_id
-        bootstrap = await self._setup.in_thread(self._first_records) if replay.is_empty else []
+        bootstrap = await self._setup.in_thread(self._bootstrap_records) if replay.is_empty else []
         records = activation_records(replay, bootstrap, self._setup.settings)
         await self.change(lambda: Decision(records, None))
         _log.info("Node %d leads the cluster metadata in epoch %d", node_id, log.epoch)
@@ -179,7 +179,7 @@ class MetadataStore:
 
     def _commit(self, records: Sequence[MetadataRecord]) -> MetadataChange:
         """Apply records that are on the disk to the committed image."""
-        change = _applied(self.committed, records, self.log.end_offset)
+        change = _apply_all(self.committed, records, self.log.end_offset)
         if self._snapshots.is_due:
             self._snapshots.begin()
             self._spawn(self._write_snapshot())
@@ -192,9 +192,9 @@ class MetadataStore:
                 await prepare(committed)
             except Exception:
                 _log.exception("A listener of the cluster metadata could not prepare for a change")
-        change = _applied(self.image, records, committed.end_offset)
-        self.published_end = committed.end_offset
-        return [waiting for listener in list(self._listeners) if (waiting := _tell(listener, change)) is not None]
+        change = _apply_all(self.image, records, committed.end_offset)
+        self.published_end_offset = committed.end_offset
+        return [waiting for listener in list(self._listeners) if (waiting := _notify(listener, change)) is not None]
 
     def _fail(self, error: TidelogError) -> None:
         _log.critical("The cluster metadata can no longer be changed: %s", error)
@@ -231,7 +231,7 @@ class MetadataStore:
         return self._log
 
     @property
-    def replay(self) -> Replay:
+    def replay(self) -> MetadataReplay:
         assert self._replay is not None, "not loaded"
         return self._replay
 
@@ -247,8 +247,8 @@ class MetadataStore:
 
     # --- internals ---
 
-    def _first_records(self) -> list[MetadataRecord]:
-        records = read_first_records(self._setup.fs, self._setup.directory)
+    def _bootstrap_records(self) -> list[MetadataRecord]:
+        records = read_bootstrap_records(self._setup.fs, self._setup.directory)
         if not records:
             raise CheckpointError(
                 "the features of the new cluster are not defined: neither the snapshot of offset 0 nor"
@@ -257,9 +257,9 @@ class MetadataStore:
             )
         return records
 
-    def _first_image(self) -> MetadataImage:
+    def _bootstrap_image(self) -> MetadataImage:
         """Return the image that a new cluster has once the controller leads."""
-        return first_image(self._first_records(), path=self.log.directory)
+        return bootstrap_image(self._bootstrap_records(), path=self.log.directory)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         """Return a task that continues even if its caller is cancelled."""
@@ -297,7 +297,7 @@ class _SnapshotSchedule:
         self._begun_ms = self._clock.monotonic_ms()
 
 
-def _applied(image: MetadataImage, records: Sequence[MetadataRecord], end_offset: int) -> MetadataChange:
+def _apply_all(image: MetadataImage, records: Sequence[MetadataRecord], end_offset: int) -> MetadataChange:
     """Apply ``records``, which end before ``end_offset``, and return their effects."""
     change = MetadataChange(end_offset=end_offset)
     for record in records:
@@ -305,7 +305,7 @@ def _applied(image: MetadataImage, records: Sequence[MetadataRecord], end_offset
     return change
 
 
-def _tell(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:
+def _notify(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:
     try:
         return listener(change)
     except Exception:

@@ -19,12 +19,12 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
 from tidelog.server.metadata.kraft.quorum import past_voters
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
-from tidelog.server.metadata.kraft.replay import Replay
+from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import (
     BOOTSTRAP_FILE,
     SnapshotId,
     list_snapshots,
-    read_first_records,
+    read_bootstrap_records,
     read_image_batches,
 )
 from tidelog.server.metadata.kraft.voters import Voters
@@ -57,7 +57,7 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
 
     If ``with_partitions`` is False, topics have no partitions, and a large log is read in a fraction of the time. Raise
     CheckpointError if a snapshot or ``quorum-state`` cannot be read. Raise CorruptRecordError if a record is not valid
-    or contradicts the records before it. Records of a later release are in the image's ``passed_over``.
+    or contradicts the records before it. Records of a later release are in the image's ``skipped_records``.
     """
     directory = log_directory / METADATA_DIRECTORY
     has_log = fs.exists(directory)
@@ -67,16 +67,16 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     known = list_snapshots(fs, directory) if has_log else []
     newest = known[-1] if known else None
     image = MetadataImage()
-    replay = Replay(image, past_voters(state.voters or () if state else ()), path=directory)
+    replay = MetadataReplay(image, past_voters(state.voters or () if state else ()), path=directory)
     end_offset, epoch = newest or SnapshotId(0, 0)
     for batch in read_image_batches(fs, directory, newest) if newest else ():
-        replay.take(batch)
-    passed_over = () if with_partitions else _PARTITIONS
-    for batch in _log_batches(fs, directory, end_offset, passed_over) if has_log else ():
-        replay.take(batch)
+        replay.apply(batch)
+    skipped_types = () if with_partitions else _PARTITIONS
+    for batch in _log_batches(fs, directory, end_offset, skipped_types) if has_log else ():
+        replay.apply(batch)
         end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
     is_empty = replay.is_empty
-    replay.take_first(read_first_records(fs, log_directory) if is_empty else ())
+    replay.apply_bootstrap(read_bootstrap_records(fs, log_directory) if is_empty else ())
     return MetadataView(
         directory=directory,
         image=image,
@@ -90,7 +90,7 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
 
 
 def _log_batches(
-    fs: FileSystem, directory: Path, start_offset: int, passed_over: Collection[int]
+    fs: FileSystem, directory: Path, start_offset: int, skipped_types: Collection[int]
 ) -> Iterator[MetadataBatch]:
     for segment in list_partition(fs, directory).segments:
         with SegmentReader(fs, directory, segment.base_offset) as reader:
@@ -102,7 +102,7 @@ def _log_batches(
                     sound,
                     base_position=chunk.base_position,
                     start_offset=start_offset,
-                    passed_over=passed_over,
+                    skipped_types=skipped_types,
                 )
                 if len(sound) < len(whole):
                     return

@@ -14,7 +14,7 @@ from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.kraft.voters import Voter, Voters
 
 _DEFAULT_LISTENER: Final = "CONTROLLER"
@@ -46,7 +46,7 @@ def past_voters(ids: Sequence[int]) -> Voters:
     return Voters(kraft_version=0, voters=tuple(Voter(node, _NO_DIRECTORY, ()) for node in ids))
 
 
-def controller_endpoint(config: BrokerConfig) -> Endpoint:
+def controller_endpoint(config: BrokerConfig) -> BrokerEndpoint:
     """Return the controller's endpoint. It may not be open, because no other node needs a lone controller."""
     name = _controller_listener(config)
     for key in ("advertised.listeners", "listeners"):
@@ -54,8 +54,8 @@ def controller_endpoint(config: BrokerConfig) -> Endpoint:
             listener, _, address = entry.partition("://")
             host, _, port = address.rpartition(":")
             if listener.upper() == name.upper() and port.isdigit():
-                return Endpoint(name, host.strip("[]") or "localhost", int(port))
-    return Endpoint(name, "localhost", _DEFAULT_PORT)
+                return BrokerEndpoint(name, host.strip("[]") or "localhost", int(port))
+    return BrokerEndpoint(name, "localhost", _DEFAULT_PORT)
 
 
 def require_alone(voters: Voters, node_id: int) -> None:
@@ -77,4 +77,4 @@ def _voter(entry: str, listener: str) -> Voter:
     host, _, port = address.rpartition(":")
     if not (node.isdigit() and host and port.isdigit()):
         raise ConfigError(f"Failed to parse voter {entry}: it should be {{id}}@{{host}}:{{port}}")
-    return Voter(int(node), _NO_DIRECTORY, (Endpoint(listener, host, int(port)),))
+    return Voter(int(node), _NO_DIRECTORY, (BrokerEndpoint(listener, host, int(port)),))

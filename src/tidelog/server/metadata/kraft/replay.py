@@ -3,7 +3,7 @@
 Records from a BeginTransaction to its EndTransaction count only together. An AbortTransaction drops them (KIP-868). An
 unfinished transaction stays open at the end, and the next leader aborts it. A record of a later release is skipped, and
 so are later records that contradict the image. The image lists both for readers, and no broker serves it
-(``refusals``). Control records define the voters.
+(``unsupported_metadata``). Control records define the voters.
 Thread rule: a background thread, before any other code has the image.
 Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 """
@@ -15,24 +15,24 @@ from pathlib import Path
 
 from tidelog.model import CorruptRecordError, TidelogError, UnsupportedFormatError
 from tidelog.record.control import ControlType
-from tidelog.server.metadata.image import MetadataImage, PassedOver
+from tidelog.server.metadata.image import MetadataImage, SkippedRecord
 from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.voters import Voters, voters_of
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
 
-def first_image(records: Iterable[MetadataRecord], *, path: Path) -> MetadataImage:
+def bootstrap_image(records: Iterable[MetadataRecord], *, path: Path) -> MetadataImage:
     """Return the image of a new cluster's first records. ``path`` names the log in errors.
 
     Raise CorruptRecordError if a record is not valid.
     """
     image = MetadataImage()
-    replay = Replay(image, Voters(kraft_version=0, voters=()), path=path)
-    replay.take_first(records)
+    replay = MetadataReplay(image, Voters(kraft_version=0, voters=()), path=path)
+    replay.apply_bootstrap(records)
     return image
 
 
-class Replay:
+class MetadataReplay:
     def __init__(self, image: MetadataImage, voters: Voters, *, path: Path) -> None:
         """Create a replay. ``voters`` count if the log has none. ``path`` names the log in errors."""
         self.voters = voters
@@ -49,7 +49,7 @@ class Replay:
     def is_in_transaction(self) -> bool:
         return self._transaction is not None
 
-    def take(self, batch: MetadataBatch) -> None:
+    def apply(self, batch: MetadataBatch) -> None:
         """Apply the next batch. Raise CorruptRecordError if the image cannot apply a record.
 
         Any other exception becomes CorruptRecordError too, because any program may have written the log.
@@ -57,7 +57,7 @@ class Replay:
         self._offset = batch.base_offset
         self._checked(lambda: self._take_batch(batch))
 
-    def take_first(self, records: Iterable[MetadataRecord]) -> None:
+    def apply_bootstrap(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the first records of a new cluster, which have no offset yet. Raise as ``take`` does."""
         self._checked(lambda: self._take_all(records))
 
@@ -105,8 +105,8 @@ class Replay:
         try:
             self._image.apply(record)
         except UnsupportedFormatError as error:
-            self._image.passed_over.append(PassedOver(self._offset, error.message, record))
+            self._image.skipped_records.append(SkippedRecord(self._offset, error.message, record))
         except CorruptRecordError as error:
-            if not self._image.passed_over:
+            if not self._image.skipped_records:
                 raise
-            self._image.passed_over.append(PassedOver(self._offset, error.message, record))
+            self._image.skipped_records.append(SkippedRecord(self._offset, error.message, record))

@@ -38,7 +38,7 @@ from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, SNAPSHO
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"
 _PART_SUFFIX: Final = ".part"
-_LEFT_OVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
+_LEFTOVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that a batch needs for a record in addition to its value."""
 
@@ -74,7 +74,7 @@ def build_snapshot(
     header = ControlRecord(ControlType.SNAPSHOT_HEADER, {"version": 0, "lastContainedLogTimestamp": last_timestamp_ms})
     out = build_control([header, *quorum], base_offset=0, epoch=epoch, now_ms=now_ms)
     offset = 1 + len(quorum)
-    for batch in _cut(values):
+    for batch in _split(values):
         out += build_records(batch, base_offset=offset, epoch=epoch, now_ms=now_ms)
         offset += len(batch)
     footer = ControlRecord(ControlType.SNAPSHOT_FOOTER, {"version": 0})
@@ -82,7 +82,7 @@ def build_snapshot(
     return bytes(out)
 
 
-def _cut(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _split(values: Iterable[bytes]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for value in values:
@@ -108,7 +108,7 @@ def read_snapshot(fs: FileSystem, path: Path) -> list[MetadataBatch]:
     return batches
 
 
-def read_first_records(fs: FileSystem, log_directory: Path) -> list[MetadataRecord]:
+def read_bootstrap_records(fs: FileSystem, log_directory: Path) -> list[MetadataRecord]:
     """Return the first records of a new cluster, from the first file that has any, or an empty list.
 
     Raise CheckpointError if a file is damaged.
@@ -152,6 +152,6 @@ def list_snapshots(fs: FileSystem, directory: Path) -> list[SnapshotId]:
     return sorted(one for one in found if one is not None)
 
 
-def left_overs(fs: FileSystem, directory: Path) -> list[Path]:
+def leftover_files(fs: FileSystem, directory: Path) -> list[Path]:
     """Return the files of unfinished and of deleted snapshots."""
-    return [directory / name for name in fs.list_names(directory) if _LEFT_OVER.fullmatch(name)]
+    return [directory / name for name in fs.list_names(directory) if _LEFTOVER.fullmatch(name)]

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.record.control import ControlType, control_key
 from tidelog.record.quorum import quorum_value
-from tidelog.server.metadata.broker_registration import Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.storage.checkpoint import uuid_from_text, uuid_to_text
 
 _SUPPORTED: Final = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
@@ -36,7 +36,7 @@ class ControlRecord(NamedTuple):
 class Voter(NamedTuple):
     id: int
     directory_id: uuid.UUID
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[BrokerEndpoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def voters_of(fields: Mapping[str, Any]) -> tuple[Voter, ...]:
         Voter(
             voter["voterId"],
             uuid_from_text(voter["voterDirectoryId"]),
-            tuple(Endpoint(one["name"], one["host"], one["port"]) for one in voter["endpoints"]),
+            tuple(BrokerEndpoint(one["name"], one["host"], one["port"]) for one in voter["endpoints"]),
         )
         for voter in fields["voters"]
     )

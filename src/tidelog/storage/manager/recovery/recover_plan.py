@@ -23,7 +23,7 @@ from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, TopicMetadata
 from tidelog.storage.manager.staged.roll_forward import find_staged
 from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
 from tidelog.storage.manager.survey.setting_sources import read_setting_sources
@@ -90,7 +90,7 @@ class RecoverPlan:
     temporary: tuple[str, ...]
     """Unfinished checkpoints in the log directory, to be removed."""
     warnings: tuple[str, ...]
-    metadata: ClusterMetadata
+    metadata: TopicMetadata
     commit: StagedCommit | None
     """The decided commit, which must be carried out before anything else."""
     staged: tuple[str, ...]
@@ -165,9 +165,9 @@ def plan_directory(
     )
 
 
-def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> ClusterMetadata:
+def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> TopicMetadata:
     if not options.use_cluster_metadata:
-        return ClusterMetadata()
+        return TopicMetadata()
     return read_setting_sources(fs, (path, *options.sibling_directories))[path].metadata
 
 
@@ -191,7 +191,7 @@ class _Planner:
         path: Path,
         options: RecoverOptions,
         state: DirectoryState,
-        metadata: ClusterMetadata,
+        metadata: TopicMetadata,
         node_id: int | None,
     ) -> None:
         self._fs = fs

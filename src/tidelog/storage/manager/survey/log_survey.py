@@ -21,7 +21,7 @@ from tidelog.storage.log.time_lookup import indexed_largest, largest_timestamp
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.view_state import ViewSegment
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, ClusterMetadata
+from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, TopicMetadata
 from tidelog.storage.segment.file_names import FileKind
 
 _T = TypeVar("_T")
@@ -88,7 +88,7 @@ def _time(view: LogView, segment: ViewSegment) -> tuple[int | None, TimeFrom]:
 
 
 def survey_high_watermark(
-    view: LogView, partition: TopicPartition, metadata: ClusterMetadata
+    view: LogView, partition: TopicPartition, metadata: TopicMetadata
 ) -> tuple[int, HighWatermarkFrom]:
     if partition.topic == METADATA_TOPIC or metadata.is_only_replica(partition):
         return view.log_end, HighWatermarkFrom.ONLY_REPLICA

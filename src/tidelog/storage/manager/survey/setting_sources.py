@@ -30,8 +30,8 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.cluster_metadata import (
     METADATA_DIRECTORY,
     METADATA_TOPIC,
-    ClusterMetadata,
-    read_cluster_metadata,
+    TopicMetadata,
+    read_topic_metadata,
 )
 
 DEFAULT_ORIGIN = "default"
@@ -63,7 +63,7 @@ class SourcedConfig:
 class SettingSources:
     """The sources of settings. ``file_name`` stands for the properties file in origins."""
 
-    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+    metadata: TopicMetadata = field(default_factory=TopicMetadata)
     metadata_from: Path | None = None
     """The log directory whose metadata log was read, None if there was none."""
     node_id: int | None = None
@@ -126,14 +126,14 @@ def read_setting_sources(
     A directory without a metadata log uses that of another given directory of the same broker (``meta.properties``).
     """
     metas = {path: _meta(fs, path) for path in paths}
-    metadata = {path: read_cluster_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
+    metadata = {path: read_topic_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
     sources = {}
     for path, meta in metas.items():
         node = None if meta is None else (meta.cluster_id, meta.node_id)
         beside = (other for other in metadata if node is not None and _node(metas[other]) == node)
         found = path if path in metadata else next(beside, None)
         sources[path] = SettingSources(
-            metadata=ClusterMetadata() if found is None else metadata[found],
+            metadata=TopicMetadata() if found is None else metadata[found],
             metadata_from=found,
             node_id=None if meta is None else meta.node_id,
             file=file or {},

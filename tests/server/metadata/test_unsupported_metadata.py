@@ -26,7 +26,7 @@ from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import BrokerRegistration, Endpoint
+from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import LATEST_METADATA_VERSION, SUPPORTED
@@ -46,7 +46,7 @@ OTHER_BROKER = MetadataRecord(
         id=2,
         epoch=1,
         incarnation_id=uuid.UUID(int=5),
-        listeners={"PLAINTEXT": Endpoint("PLAINTEXT", "other", 9092)},
+        listeners={"PLAINTEXT": BrokerEndpoint("PLAINTEXT", "other", 9092)},
         features=SUPPORTED,
         rack=None,
         is_fenced=True,
@@ -144,7 +144,7 @@ class TestMetadata:
         assert_refused(home, tmp_path, DirectoryError, f"type 122.*a record of topic {NEW_ID}, which does not exist")
         view = read_metadata(LOCAL, tmp_path)
         assert view is not None
-        assert [found.record.name for found in view.image.passed_over] == [NEWER_RECORD, "RemoveTopicRecord"]
+        assert [found.record.name for found in view.image.skipped_records] == [NEWER_RECORD, "RemoveTopicRecord"]
 
 
 class TestRecordsThatCannotBe:
@@ -267,7 +267,7 @@ class TestRecordsThatCannotBe:
 class TestQuorum:
     def test_of_several_that_stand_in_the_log(self, tmp_path: Path) -> None:
         home = left(tmp_path, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
-        voters = (voter_of(tmp_path), Voter(2, uuid.uuid4(), (Endpoint("CONTROLLER", "other", 9093),)))
+        voters = (voter_of(tmp_path), Voter(2, uuid.uuid4(), (BrokerEndpoint("CONTROLLER", "other", 9093),)))
         new_snapshot(tmp_path, Voters(kraft_version=1, voters=voters))
         assert_refused(home, tmp_path, DirectoryError, "voters 1, 2.*kafka-metadata-quorum remove-controller")
 
@@ -360,7 +360,7 @@ def voter_of(directory: Path) -> Voter:
     properties = MetaProperties.read(LOCAL, directory / META_PROPERTIES_FILE)
     assert properties is not None
     assert properties.directory_id is not None
-    return Voter(1, properties.directory_id, (Endpoint("CONTROLLER", "localhost", 9093),))
+    return Voter(1, properties.directory_id, (BrokerEndpoint("CONTROLLER", "localhost", 9093),))
 
 
 def new_snapshot(directory: Path, voters: Voters) -> None:

@@ -18,9 +18,9 @@ from tidelog.api import open_log
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import StorageError
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.adoption.adoption import Adopter
-from tidelog.server.metadata.adoption.survey import Survey, SurveyRequest, survey_directories
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.zookeeper_import.importer import Importer
+from tidelog.server.metadata.zookeeper_import.survey import Survey, SurveyRequest, survey_directories
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, PARTITION_METADATA_FILE, MetaProperties
 from tidelog.storage.fs import LOCAL, FileSystem
 
@@ -194,7 +194,7 @@ def test_a_crash_leaves_what_was_there_or_what_goes_on(golden_copy: GoldenCopy, 
         shutil.copytree(whole, home / "data")
         shutil.copytree(whole.parent / "other", home / "other")
         try:
-            adopted(home, PowerCut(steps))
+            imported(home, PowerCut(steps))
             is_whole = True
         except StorageError:
             pass
@@ -210,7 +210,7 @@ def check_what_is_left(home: Path) -> None:
     properties = MetaProperties.read(LOCAL, home / "data" / META_PROPERTIES_FILE)
     assert properties is not None
     if properties.version == 0:
-        adopted(home, LOCAL)
+        imported(home, LOCAL)
     settings = {"log_dirs": ",".join(map(str, directories)), "node_id": "7", **KEEPING_SETTINGS}
     with running_broker(home / "data", **settings) as broker:
         assert not broker.call(lambda: broker.broker.logs.strays)
@@ -220,10 +220,10 @@ def check_what_is_left(home: Path) -> None:
     assert found == dict.fromkeys(there, 7)
 
 
-def adopted(home: Path, fs: FileSystem) -> Survey:
+def imported(home: Path, fs: FileSystem) -> Survey:
     config = BrokerConfig.load(overrides={"log.dirs": f"{home / 'data'},{home / 'other'}"})
     survey = surveyed(home / "data", home / "other")
-    return Adopter(fs=fs, config=config, clock=SYSTEM_CLOCK).adopt(survey)
+    return Importer(fs=fs, config=config, clock=SYSTEM_CLOCK).run(survey)
 
 
 def surveyed(*directories: Path) -> Survey:

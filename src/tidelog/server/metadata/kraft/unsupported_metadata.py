@@ -52,37 +52,37 @@ _SHOWN_CHARACTERS: Final = 60
 """The most characters of a name that may be anything."""
 
 
-def refusals(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
+def unsupported_reasons(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
     """Yield the reasons; none if the metadata can be served. ``directory_id`` is the id of the log directory with the
     metadata."""
-    yield from _log_refusals(view)
-    yield from _quorum_refusals(view.voters, node_id, directory_id)
-    yield from _image_refusals(view.image, node_id)
+    yield from _log_reasons(view)
+    yield from _quorum_reasons(view.voters, node_id, directory_id)
+    yield from _image_reasons(view.image, node_id)
 
 
-def loaded_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
-    """Yield the reasons as ``refusals`` does, for the image of an open log."""
-    yield from _image_refusals(image, node_id)
-    yield from _partition_refusals(image)
+def loaded_unsupported_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
+    """Yield the reasons as ``unsupported_reasons`` does, for the image of an open log."""
+    yield from _image_reasons(image, node_id)
+    yield from _partition_reasons(image)
 
 
-def _image_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
-    yield from _newer_refusals(image)
-    yield from _broker_refusals(image, node_id)
-    yield from _feature_refusals(image)
-    yield from _topic_refusals(image)
+def _image_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
+    yield from _newer_reasons(image)
+    yield from _broker_reasons(image, node_id)
+    yield from _feature_reasons(image)
+    yield from _topic_reasons(image)
 
 
-def _newer_refusals(image: MetadataImage) -> Iterator[str]:
-    if image.passed_over:
-        named = [f"offset {one.offset}: {one.reason}" for one in image.passed_over]
+def _newer_reasons(image: MetadataImage) -> Iterator[str]:
+    if image.skipped_records:
+        named = [f"offset {one.offset}: {one.reason}" for one in image.skipped_records]
         yield (
             f"a later release of Kafka has written records ({_listed(named)}), and this release serves metadata of"
             f" Kafka up to {_NEWEST_RELEASE}: use the Kafka release that wrote it"
         )
 
 
-def _log_refusals(view: MetadataView) -> Iterator[str]:
+def _log_reasons(view: MetadataView) -> Iterator[str]:
     if view.epoch not in _EPOCHS or view.end_offset > _LAST_OFFSET:
         yield (
             f"the metadata log ends at epoch {view.epoch} and offset {view.end_offset}, which leaves hardly any room"
@@ -90,7 +90,7 @@ def _log_refusals(view: MetadataView) -> Iterator[str]:
         )
 
 
-def _quorum_refusals(voters: Voters, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
+def _quorum_reasons(voters: Voters, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
     if voters.kraft_version not in SUPPORTED[KRAFT_VERSION]:
         yield (
             f"kraft.version {voters.kraft_version} (control record KRAFT_VERSION) is not known here, only"
@@ -112,7 +112,7 @@ def _quorum_refusals(voters: Voters, node_id: int, directory_id: uuid.UUID | Non
             )
 
 
-def _broker_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
+def _broker_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
     others = [str(broker) for broker in sorted(image.brokers) if broker != node_id]
     if others:
         yield (
@@ -122,7 +122,7 @@ def _broker_refusals(image: MetadataImage, node_id: int) -> Iterator[str]:
         )
 
 
-def _feature_refusals(image: MetadataImage) -> Iterator[str]:
+def _feature_reasons(image: MetadataImage) -> Iterator[str]:
     for name, level in image.features.items():
         levels = SUPPORTED.get(name)
         if levels is not None and level in levels:
@@ -135,7 +135,7 @@ def _feature_refusals(image: MetadataImage) -> Iterator[str]:
         )
 
 
-def _partition_refusals(image: MetadataImage) -> Iterator[str]:
+def _partition_reasons(image: MetadataImage) -> Iterator[str]:
     found = [
         f"{topic.name}-{number}: {flaw}"
         for topic, number, state in image.partitions()
@@ -160,7 +160,7 @@ def _flaw(number: int, state: PartitionState) -> str | None:
     return None
 
 
-def _topic_refusals(image: MetadataImage) -> Iterator[str]:
+def _topic_reasons(image: MetadataImage) -> Iterator[str]:
     odd = sorted(name for name in image.topics if not is_legal_topic(name) or name == CLUSTER_METADATA_TOPIC)
     if odd:
         yield (

@@ -16,17 +16,17 @@ from itertools import islice
 
 from tidelog.server.network.file_slice import FileSlice, Part
 
-AT_ONCE_BYTES = 1024 * 1024
+MAX_SEND_BYTES = 1024 * 1024
 """The approximate maximum of one ``send``."""
-_JOINED_BYTES = 32 * 1024
+_MAX_COPIED_BYTES = 32 * 1024
 """A response up to this size is copied into one piece: that is faster than sending several."""
-_MOST_BUFFERS = 64
+_MAX_BUFFERS = 64
 """The most buffers of one system call. POSIX guarantees 16, and Linux takes 1024."""
 _BUFFER_BYTES = 64 * 1024
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
-class Output:
+class SendQueue:
     __slots__ = ("_parts", "_sent", "_socket")
 
     def __init__(self, sock: socket.socket) -> None:
@@ -43,8 +43,8 @@ class Output:
         """Add a response. A small one, as most are, becomes one part."""
         size = 0
         for part in parts:
-            size += _JOINED_BYTES + 1 if isinstance(part, FileSlice) else len(part)
-        if size <= _JOINED_BYTES:
+            size += _MAX_COPIED_BYTES + 1 if isinstance(part, FileSlice) else len(part)
+        if size <= _MAX_COPIED_BYTES:
             self._parts.append(b"".join(parts))  # type: ignore[arg-type] # no part of a file is among them
         else:
             self._parts.extend(part for part in parts if len(part))
@@ -52,12 +52,12 @@ class Output:
     def send(self) -> bool:
         """Send as much as the socket takes now, within bounds. Return True if everything is sent. Raise OSError if the
         client has closed the connection, or if a file is shorter than its slice."""
-        sock, budget = self._socket, AT_ONCE_BYTES
+        sock, budget = self._socket, MAX_SEND_BYTES
         try:
             while self._parts and budget > 0:
                 first = self._parts[0]
                 count = self._send_file(sock, first, budget) if isinstance(first, FileSlice) else self._send_bytes(sock)
-                self._take_off(count)
+                self._mark_sent(count)
                 budget -= count
         except BlockingIOError:
             return False
@@ -71,7 +71,7 @@ class Output:
         if len(self._parts) == 1 and not self._sent:
             return sock.send(self._parts[0])  # type: ignore[arg-type] # not a file's
         buffers: list[memoryview] = []
-        for part in islice(self._parts, _MOST_BUFFERS):
+        for part in islice(self._parts, _MAX_BUFFERS):
             if isinstance(part, FileSlice):
                 return sock.sendmsg(buffers, (), socket.MSG_MORE)  # MSG_MORE lets the file's bytes fill the packet
             buffers.append(memoryview(part)[self._sent :] if not buffers else memoryview(part))
@@ -92,7 +92,7 @@ class Output:
             )
         return count
 
-    def _take_off(self, count: int) -> None:
+    def _mark_sent(self, count: int) -> None:
         self._sent += count
         while self._parts and self._sent >= len(self._parts[0]):
             self._sent -= len(self._parts.popleft())

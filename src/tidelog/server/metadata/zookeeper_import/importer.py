@@ -29,16 +29,16 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.runtime import Clock, ThreadScheduler
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.adoption.left_metadata import left_metadata
-from tidelog.server.metadata.adoption.survey import FoundTopic, Survey
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.image import ConfigResource
+from tidelog.server.metadata.kraft.bootstrap_records import NEW_CLUSTER_RECORDS
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
-from tidelog.server.metadata.kraft.first_records import NEW_RECORDS
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directory
 from tidelog.server.metadata.kraft.quorum import controller_endpoint
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey
+from tidelog.server.metadata.zookeeper_import.unfinished_import import unfinished_metadata
 from tidelog.storage.checkpoint import (
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
@@ -56,14 +56,14 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adopter:
+class Importer:
     """The import of one survey. ``config`` is the config of the broker that will serve the directories."""
 
     fs: FileSystem
     config: BrokerConfig
     clock: Clock
 
-    def adopt(self, survey: Survey) -> Survey:
+    def run(self, survey: Survey) -> Survey:
         """Import the directories, and return the survey with the ids that were assigned. Raise LockedError if another
         process uses one of the directories, and StorageError."""
         with ExitStack() as locks:
@@ -95,7 +95,7 @@ class Adopter:
             if path != survey.metadata_directory:
                 format_directory(self.fs, request, path, survey.cluster_id, self.clock)
         self._clear(survey.metadata_directory / METADATA_DIRECTORY)
-        whole = replace(request, first_records=[*NEW_RECORDS, *_records(survey, ids)])
+        whole = replace(request, first_records=[*NEW_CLUSTER_RECORDS, *_records(survey, ids)])
         format_directory(
             self.fs,
             whole,
@@ -107,7 +107,7 @@ class Adopter:
 
     def _clear(self, directory: Path) -> None:
         """Remove the files of an unfinished import."""
-        for path in left_metadata(self.fs, directory):
+        for path in unfinished_metadata(self.fs, directory):
             self.fs.remove(path)
 
     def _directory_id(self, path: Path) -> uuid.UUID:

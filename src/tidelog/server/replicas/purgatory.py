@@ -20,61 +20,61 @@ Condition = Callable[["Partition"], bool]
 """A callback that gets the changed partition and returns True if the operation can complete."""
 
 
-class Waiter:
+class DelayedOperation:
     """A delayed operation. It completes once, by its condition or its timeout."""
 
-    __slots__ = ("_condition", "_over")
+    __slots__ = ("_completed", "_condition")
 
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
-        self._over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def partition_changed(self, partition: Partition) -> None:
-        if not self._over.done() and self._condition(partition):
-            self._over.set_result(True)
+        if not self._completed.done() and self._condition(partition):
+            self._completed.set_result(True)
 
-    def time_is_over(self) -> None:
-        if not self._over.done():
-            self._over.set_result(False)
+    def expire(self) -> None:
+        if not self._completed.done():
+            self._completed.set_result(False)
 
-    async def over(self) -> bool:
+    async def wait(self) -> bool:
         """Return True if the condition was met, and False after the timeout."""
-        return await self._over
+        return await self._completed
 
 
-class Waiters:
+class Purgatory:
     """The delayed operations of one partition, oldest first."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_operations",)
 
     def __init__(self) -> None:
-        self._waiting: dict[Waiter, None] = {}
+        self._operations: dict[DelayedOperation, None] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._operations)
 
-    def add(self, waiter: Waiter) -> None:
-        self._waiting[waiter] = None
+    def add(self, operation: DelayedOperation) -> None:
+        self._operations[operation] = None
 
-    def discard(self, waiter: Waiter) -> None:
-        self._waiting.pop(waiter, None)
+    def discard(self, operation: DelayedOperation) -> None:
+        self._operations.pop(operation, None)
 
     def partition_changed(self, partition: Partition) -> None:
-        if self._waiting:
-            for waiter in tuple(self._waiting):
-                waiter.partition_changed(partition)
+        if self._operations:
+            for operation in tuple(self._operations):
+                operation.partition_changed(partition)
 
 
 async def wait_until(condition: Condition, partitions: Iterable[Partition], timers: Timers, timeout_ms: int) -> bool:
     """Return True if the condition was met before the timeout. A cancelled call leaves nothing behind."""
-    waiter = Waiter(condition)
+    operation = DelayedOperation(condition)
     watched = tuple(partitions)
     for partition in watched:
-        partition.waiters.add(waiter)
-    timer = timers.call_later(timeout_ms, waiter.time_is_over)
+        partition.purgatory.add(operation)
+    timer = timers.call_later(timeout_ms, operation.expire)
     try:
-        return await waiter.over()
+        return await operation.wait()
     finally:
         timer.cancel()
         for partition in watched:
-            partition.waiters.discard(waiter)
+            partition.purgatory.discard(operation)

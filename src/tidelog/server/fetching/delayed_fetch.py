@@ -24,7 +24,7 @@ from tidelog.server.replicas.partition import NO_EPOCH, Partition
 from tidelog.storage.log.log_read import readable_end
 
 
-class PendingFetch:
+class DelayedFetch:
     """The ``Condition`` of one delayed fetch. ``partitions`` are the partitions to watch."""
 
     def __init__(self, results: Iterable[PartitionResult], limits: FetchLimits) -> None:
@@ -44,7 +44,7 @@ class PendingFetch:
 
     def _bytes_available(self, partition: Partition, result: PartitionResult, start: LogOffsetMetadata) -> int | None:
         """Return the readable bytes, or None if the fetch must complete at once."""
-        wanted = result.followed.wanted
+        wanted = result.cached.wanted
         try:
             end = readable_end(partition.offsets(wanted.current_leader_epoch), self._limits.isolation)
             if wanted.last_fetched_epoch != NO_EPOCH and self._diverges(partition, wanted.last_fetched_epoch, start):

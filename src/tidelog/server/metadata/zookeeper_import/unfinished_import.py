@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.model import DirectoryError
 from tidelog.server.metadata.kraft.quorum_state import QUORUM_STATE_FILE
-from tidelog.server.metadata.kraft.snapshot import SnapshotId, left_overs
+from tidelog.server.metadata.kraft.snapshot import SnapshotId, leftover_files
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import FileSystem
@@ -22,7 +22,7 @@ from tidelog.storage.segment.file_names import SegmentFileName
 _SMALL_FILES: Final = frozenset({QUORUM_STATE_FILE, PARTITION_METADATA_FILE, LEADER_EPOCH_CHECKPOINT})
 
 
-def left_metadata(fs: FileSystem, directory: Path) -> list[Path]:
+def unfinished_metadata(fs: FileSystem, directory: Path) -> list[Path]:
     """Return the files that may be removed; none if the directory does not exist.
 
     Raise DirectoryError if it is a link, or has a file that does not belong to a metadata log.
@@ -33,7 +33,7 @@ def left_metadata(fs: FileSystem, directory: Path) -> list[Path]:
         )
     if not fs.exists(directory):
         return []
-    unfinished = left_overs(fs, directory)
+    unfinished = leftover_files(fs, directory)
     paths = [directory / name for name in fs.list_names(directory)]
     for path in paths:
         if path.is_symlink() or not (path in unfinished or _is_known(path.name)):

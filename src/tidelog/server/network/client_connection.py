@@ -8,12 +8,12 @@ from typing import Final
 
 from tidelog.server.principal import ANONYMOUS, Principal
 
-FOR_EVER: Final = -1
-"""The ``held_back_ms`` that closes the connection once the response is sent."""
+CLOSE_AFTER_RESPONSE: Final = -1
+"""The ``throttle_ms`` that closes the connection once the response is sent."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Peer:
+class ClientConnection:
     """A connection's client. The fields up to ``connection_id`` are constant."""
 
     host: str
@@ -25,14 +25,14 @@ class Peer:
     """Kafka's form of the id: both addresses and a number."""
     principal: Principal = ANONYMOUS
     """The authenticated principal."""
-    is_known: bool = True
+    is_authenticated: bool = True
     """False until the client has authenticated, if the listener requires that."""
     software: tuple[str, str] = ("unknown", "unknown")
     """Name and version of the client's library, from its ApiVersions request."""
-    on_gone: Callable[[], object] | None = None
+    on_connection_closed: Callable[[], object] | None = None
     """A callback for a close of the connection while its request is handled. The handler of a request that only waits
     sets it, such as a delayed fetch. Every other request runs to its end."""
-    held_back_ms: int = 0
+    throttle_ms: int = 0
     """The throttle time after the current response. The connection is not read for that time."""
 
     def __str__(self) -> str:

@@ -15,7 +15,9 @@ from tidelog.server.security.scram_credential import ScramCredential, is_salt_of
 from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
 
 
-def decoy(mechanism: ScramMechanism, user: str, users: Mapping[str, ScramCredential], secret: bytes) -> ScramCredential:
+def fake_credential(
+    mechanism: ScramMechanism, user: str, users: Mapping[str, ScramCredential], secret: bytes
+) -> ScramCredential:
     """Return the fake credential of ``user``. ``users`` has some existing users."""
     seed = hmac.digest(secret, f"{mechanism.title} {user}".encode(), "sha512")
     nearest = min(users, key=lambda name: hmac.digest(seed, name.encode(), "sha256"), default=None)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from server.security.logins import SecureHome, handshake, token
 from server.security.test_scram_exchange import Client
+from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.scram_credential import ScramCredential, is_salt_of_kafka
-from tidelog.server.security.scram_decoys import decoy
 from tidelog.server.security.scram_mechanism import ScramMechanism
 
 SHA_256 = ScramMechanism.SHA_256
@@ -20,12 +20,12 @@ def test_users_there_are_not_look_as_those_that_there_are() -> None:
     others = ScramCredential.of_password(SHA_256, "secret", iterations=5000, salt=bytes(range(16)))
     users = {f"user {number}": kafkas if number % 2 else others for number in range(20)}
     names = [f"nobody {number}" for number in range(200)]
-    seen = {name: decoy(SHA_256, name, users, b"secret") for name in names}
+    seen = {name: fake_credential(SHA_256, name, users, b"secret") for name in names}
     assert {(one.iterations, is_salt_of_kafka(one.salt)) for one in seen.values()} == {(4096, True), (5000, False)}
     assert {len(one.salt) for one in seen.values() if one.iterations == 5000} == {16}
     assert len({one.salt for one in seen.values()}) == len(names)
     more = {**users, "one more": kafkas}
-    assert sum(decoy(SHA_256, name, more, b"secret") != seen[name] for name in names) < 30
+    assert sum(fake_credential(SHA_256, name, more, b"secret") != seen[name] for name in names) < 30
 
 
 def test_they_are_the_same_after_a_restart(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ from tidelog.server.metadata.features import (
 from tidelog.server.metadata.image import METADATA_VERSION
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
-NEW_RECORDS: Final[Sequence[MetadataRecord]] = tuple(feature_record(name, level) for name, level in NEW_CLUSTER.items())
+NEW_CLUSTER_RECORDS: Final[Sequence[MetadataRecord]] = tuple(
+    feature_record(name, level) for name, level in NEW_CLUSTER.items()
+)
 """The first records of a cluster of this release."""
 
 
@@ -48,7 +50,7 @@ def feature_levels(release: str | None, asked: Mapping[str, int], *, voters_in_l
     return levels
 
 
-def first_records(levels: Mapping[str, int], credentials: Sequence[MetadataRecord] = ()) -> list[MetadataRecord]:
+def bootstrap_records(levels: Mapping[str, int], credentials: Sequence[MetadataRecord] = ()) -> list[MetadataRecord]:
     """Return the first records for ``levels`` of ``feature_levels`` and for the SCRAM ``credentials``. Raise
     ConfigError if the release does not support SCRAM."""
     if credentials and levels[METADATA_VERSION] < OLDEST_METADATA_VERSION:

@@ -37,9 +37,9 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import RequestHeader, read_request_header, response_header
 from tidelog.protocol.messages import read_request, write_response
 from tidelog.server.network.authentication_counts import AuthenticationCounts
+from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
 from tidelog.server.network.connection import Reply, Service
 from tidelog.server.network.file_slice import Part
-from tidelog.server.network.peer import FOR_EVER, Peer
 from tidelog.server.principal import Principal
 from tidelog.server.security.sasl_exchange import SaslError, SaslExchange
 from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
@@ -61,8 +61,8 @@ class _State(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateSetup:
-    """The settings and services that all gates of a listener share."""
+class AuthenticatorSetup:
+    """The settings and services that all authenticators of a listener share."""
 
     settings: SaslSettings
     service: Service
@@ -72,147 +72,147 @@ class GateSetup:
     counts: AuthenticationCounts
 
 
-class SaslGate:
-    """The gate of one connection."""
+class SaslAuthenticator:
+    """The authenticator of one connection."""
 
-    def __init__(self, setup: GateSetup, on_open: Callable[[Service], None]) -> None:
-        """Create the gate. ``on_open`` is called after the authentication with the service for later requests. That
-        service is this gate itself if authentications expire."""
+    def __init__(self, setup: AuthenticatorSetup, on_open: Callable[[Service], None]) -> None:
+        """Create the authenticator. ``on_open`` is called after the authentication with the service for later requests.
+        That service is this authenticator itself if authentications expire."""
         self._setup = setup
         self._on_open = on_open
         self._state = _State.VERSIONS
-        self._mechanism = self._wanted = ""
+        self._mechanism = self._requested_mechanism = ""
         self._exchange: SaslExchange | None = None
-        self._are_bare = False
-        self._is_again = False
-        self._can_again = False
+        self._uses_bare_tokens = False
+        self._is_reauthentication = False
+        self._can_reauthenticate = False
         self._began_ms: int | None = None
         """The start of the last reauthentication."""
         self._expires_ms: int | None = None
         """The expiry by the monotonic clock, or None."""
 
-    def begin(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request as ``Service.begin`` does."""
         if self._state is _State.OPEN:
             if self._expires_ms is None:
-                return self._setup.service.begin(frame, peer)
-            return self._begin_until(self._expires_ms, frame, peer)
-        return self._authenticate(frame, peer)
+                return self._setup.service.begin(frame, client)
+            return self._begin_until(self._expires_ms, frame, client)
+        return self._authenticate(frame, client)
 
-    def _begin_until(self, expires_ms: int, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def _begin_until(self, expires_ms: int, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request if authentications expire. Reauthentication is allowed even after the expiry, as in
         Kafka."""
         now_ms = self._setup.timers.monotonic_ms()
         is_due = self._began_ms is None or now_ms - self._began_ms >= _REAUTH_EVERY_MS
         if frame.startswith(_HANDSHAKE_START) and is_due:
-            self._began_ms, self._is_again, self._state = now_ms, True, _State.HANDSHAKE
-            return self._authenticate(frame, peer)
+            self._began_ms, self._is_reauthentication, self._state = now_ms, True, _State.HANDSHAKE
+            return self._authenticate(frame, client)
         if now_ms >= expires_ms:
             self._setup.counts.expired += 1
-            _log.info("Connection of %s closed: its authentication has expired", peer)
-            peer.held_back_ms = FOR_EVER
+            _log.info("Connection of %s closed: its authentication has expired", client)
+            client.throttle_ms = CLOSE_AFTER_RESPONSE
             return None
-        return self._setup.service.begin(frame, peer)
+        return self._setup.service.begin(frame, client)
 
-    def _authenticate(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def _authenticate(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         try:
             if self._state is _State.TOKENS:
-                return self._bare_token(frame, peer) if self._are_bare else self._framed_token(frame, peer)
-            return self._handshake(frame, peer)
+                return self._bare_token(frame, client) if self._uses_bare_tokens else self._framed_token(frame, client)
+            return self._handshake(frame, client)
         except MalformedMessageError as error:
-            hint = "" if self._is_again else "; does the client use TLS, or no SASL?"
-            return self._refused(peer, f"{error}{hint}", None)
+            hint = "" if self._is_reauthentication else "; does the client use TLS, or no SASL?"
+            return self._reject(client, f"{error}{hint}", None)
 
-    def _handshake(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def _handshake(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         header = read_request_header(frame)
         if header.api is ApiKey.API_VERSIONS and self._state is _State.VERSIONS:
             if header.version in VERSIONS[ApiKey.API_VERSIONS]:
                 self._state = _State.HANDSHAKE
-            return self._setup.service.begin(frame, peer)
+            return self._setup.service.begin(frame, client)
         if header.api is not ApiKey.SASL_HANDSHAKE:
             raise MalformedMessageError(f"received {header.api.title} instead of SaslHandshake")
-        self._wanted = mechanism = str(_body(header, frame).mechanism)
+        self._requested_mechanism = mechanism = str(_body(header, frame).mechanism)
         offered = self._setup.settings.mechanisms
         if mechanism not in offered:
             answer = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
-            return self._refused(peer, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, answer))
-        if self._is_again and mechanism != self._mechanism:
+            return self._reject(client, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, answer))
+        if self._is_reauthentication and mechanism != self._mechanism:
             self._exchange = None  # the next token gets the error, as in Kafka
         else:
             self._mechanism = mechanism
             self._exchange = self._setup.settings.exchange(mechanism, self._setup.credentials_of)
-        self._are_bare = header.version == 0
+        self._uses_bare_tokens = header.version == 0
         self._state = _State.TOKENS
         return _reply(header, {"error_code": ErrorCode.NONE, "mechanisms": offered})
 
-    def _bare_token(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def _bare_token(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         try:
-            token = self._responded(bytes(frame), peer)
+            token = self._respond(bytes(frame), client)
         except SaslError as error:
-            return self._refused(peer, error.message, None)
+            return self._reject(client, error.message, None)
         if self._exchange is None:
-            self._let_in(can_again=False)
+            self._accept_client(can_reauthenticate=False)
         return [length_prefix([token]), token]
 
-    def _framed_token(self, frame: bytearray, peer: Peer) -> Reply | Awaitable[Reply]:
+    def _framed_token(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
         header = read_request_header(frame)
         if header.api is not ApiKey.SASL_AUTHENTICATE:
             raise MalformedMessageError(f"received {header.api.title} instead of SaslAuthenticate")
         body = _body(header, frame)
-        self._can_again = self._can_again or header.version > 0
+        self._can_reauthenticate = self._can_reauthenticate or header.version > 0
         try:
-            token = self._responded(bytes(body.auth_bytes), peer)
+            token = self._respond(bytes(body.auth_bytes), client)
         except SaslError as error:
-            told = error.told or self._generic_text()
+            told = error.client_message or self._generic_text()
             answer = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": told}
-            return self._refused(peer, error.message, _reply(header, answer))
-        lifetime_ms = self._let_in(can_again=self._can_again) if self._exchange is None else 0
+            return self._reject(client, error.message, _reply(header, answer))
+        lifetime_ms = self._accept_client(can_reauthenticate=self._can_reauthenticate) if self._exchange is None else 0
         return _reply(header, {"error_code": ErrorCode.NONE, "auth_bytes": token, "session_lifetime": lifetime_ms})
 
-    def _responded(self, token: bytes, peer: Peer) -> bytes:
+    def _respond(self, token: bytes, client: ClientConnection) -> bytes:
         """Return the response to a token. If the client is authenticated now, ``_exchange`` is None."""
         if self._exchange is None:
             told = (
-                f"SASL mechanism '{self._wanted}' requested by client is not supported for re-authentication "
-                f"of mechanism '{self._mechanism}'"
+                f"SASL mechanism '{self._requested_mechanism}' requested by client is not supported for"
+                f" re-authentication of mechanism '{self._mechanism}'"
             )
-            raise SaslError("the client asked for another mechanism than before", told=told)
+            raise SaslError("the client asked for another mechanism than before", client_message=told)
         answer = self._exchange.respond(token)
         if self._exchange.user is not None:
             principal = Principal("User", self._exchange.user)
-            if self._is_again and principal != peer.principal:
+            if self._is_reauthentication and principal != client.principal:
                 told = (
                     "Cannot change principals during re-authentication from "
-                    f"{peer.principal.type}.{peer.principal.name}: {principal.type}.{principal.name}"
+                    f"{client.principal.type}.{client.principal.name}: {principal.type}.{principal.name}"
                 )
-                raise SaslError("the client authenticated as another user than before", told=told)
-            peer.principal, peer.is_known = principal, True
+                raise SaslError("the client authenticated as another user than before", client_message=told)
+            client.principal, client.is_authenticated = principal, True
             self._exchange = None
         return answer
 
-    def _let_in(self, *, can_again: bool) -> int:
+    def _accept_client(self, *, can_reauthenticate: bool) -> int:
         """Accept the client. Return the lifetime of its authentication in ms; 0 means no expiry."""
         setup, lifetime_ms = self._setup, self._setup.settings.max_reauth_ms[self._mechanism]
         self._state = _State.OPEN
         self._expires_ms = setup.timers.monotonic_ms() + lifetime_ms if lifetime_ms else None
-        if self._is_again:
+        if self._is_reauthentication:
             setup.counts.successful_reauth += 1
             return lifetime_ms
         setup.counts.successful += 1
-        setup.counts.successful_no_reauth += not can_again
+        setup.counts.successful_no_reauth += not can_reauthenticate
         self._on_open(self if lifetime_ms else setup.service)
         return lifetime_ms
 
-    def _refused(self, peer: Peer, reason: str, answer: Reply) -> Reply | Awaitable[Reply]:
+    def _reject(self, client: ClientConnection, reason: str, answer: Reply) -> Reply | Awaitable[Reply]:
         """Close the connection after ``answer``, which is delayed."""
         counts, settings = self._setup.counts, self._setup.settings
-        if self._is_again:
+        if self._is_reauthentication:
             counts.failed_reauth += 1
         else:
             counts.failed += 1
-        what = "re-authentication" if self._is_again else "authentication"
-        _log.warning("Connection of %s closed: %s at listener %s failed: %s", peer, what, peer.listener, reason)
-        peer.held_back_ms = FOR_EVER
+        what = "re-authentication" if self._is_reauthentication else "authentication"
+        _log.warning("Connection of %s closed: %s at listener %s failed: %s", client, what, client.listener, reason)
+        client.throttle_ms = CLOSE_AFTER_RESPONSE
         if not settings.failure_delay_ms:
             return answer
         later: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -223,7 +223,7 @@ class SaslGate:
 
     def _generic_text(self) -> str:
         """Return Kafka's error text that hides the reason."""
-        what = "re-authentication" if self._is_again else "authentication"
+        what = "re-authentication" if self._is_reauthentication else "authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 
 

@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
-from tidelog.server.metadata.adoption.left_metadata import left_metadata
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.snapshot import read_first_records
+from tidelog.server.metadata.kraft.snapshot import read_bootstrap_records
+from tidelog.server.metadata.zookeeper_import.unfinished_import import unfinished_metadata
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -150,13 +150,13 @@ def _properties(fs: FileSystem, path: Path, metadata_directory: Path) -> MetaPro
             " from ZooKeeper to KRaft is unfinished. Finish it with Kafka, or remove __cluster_metadata-0",
             path=path,
         )
-    left_metadata(fs, path / METADATA_DIRECTORY)
+    unfinished_metadata(fs, path / METADATA_DIRECTORY)
     return properties
 
 
 def _is_unfinished(fs: FileSystem, path: Path) -> bool:
     """Return True if an import began here: only an import has topics among a cluster's first records."""
-    return any(record.name == "TopicRecord" for record in read_first_records(fs, path))
+    return any(record.name == "TopicRecord" for record in read_bootstrap_records(fs, path))
 
 
 def _agreed_node(asked: int | None, properties: Mapping[Path, MetaProperties | None]) -> int:
