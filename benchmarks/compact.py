@@ -29,7 +29,7 @@ from tidelog.runtime import SystemClock
 from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.open_request import OpenRequest
+from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.segment_reader import SegmentReader
 

@@ -28,7 +28,7 @@ from tidelog.runtime import SystemClock
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.open_request import OpenRequest
+from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
 
 BEGIN, END = "<!-- scaling: begin -->", "<!-- scaling: end -->"

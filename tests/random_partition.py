@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from log_maker import BASE_TIME, batch, data, marker, write_segment
+from log_maker import batch, data, marker, write_segment
 from overflowed_log import REACH
 
 
@@ -47,7 +47,7 @@ def random_partition(directory: Path, chance: random.Random) -> dict[str, Any]:
         if chance.random() < 0.2:
             (directory / name).write_bytes(bytes(24))
     (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
-    request: dict[str, Any] = {"now_ms": BASE_TIME, "clean_shutdown": chance.random() < 0.2}
+    request: dict[str, Any] = {"clean_shutdown": chance.random() < 0.2}
     request["recovery_point"] = chance.choice([0, chance.choice(bases), offset // 2])
     request["log_start_offset"] = chance.choice([0, 0, 0, offset // 3, offset + 1000])
     return request

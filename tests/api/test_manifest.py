@@ -80,7 +80,7 @@ import json, os, sys
 import numpy, pyarrow
 import tidelog, tidelog.api, tidelog.record.arrow
 from tidelog.record.codec import gzip, lz4, snappy, zstd  # what comes when it is needed, that user may not be let to
-from tidelog.storage.log import time_lookup
+from tidelog.storage.log.view import time_lookup
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)

@@ -138,9 +138,7 @@ def test_offsets_that_overflow_a_flushed_segment_that_lost_its_index(
 def test_a_split_that_was_interrupted(golden_copy: GoldenFactory, tmp_path: Path, stop: int) -> None:
     """Our split stops halfway, with unfinished copies or mixed file names. Then Kafka and tidelog recover it alike."""
     directory = with_overflow(golden_copy, three_pieces, flushed=False)
-    request = LoadRequest(
-        fs=PowerCut(stop), directory=directory / "plain-0", config=LogConfig(), now_ms=WRITTEN_MS, clean_shutdown=False
-    )
+    request = LoadRequest(fs=PowerCut(stop), directory=directory / "plain-0", config=LogConfig(), clean_shutdown=False)
     with pytest.raises(StorageError, match="power"):
-        load_log(request)
+        load_log(request, now_ms=WRITTEN_MS)
     assert_same(directory, tmp_path)

@@ -21,9 +21,9 @@ from tidelog.api.writing import Bytes, HeaderPairs, LogWriter
 from tidelog.model import ClosedError, Isolation, LogOffsetSnapshot, ReadOnlyError, Record, TopicPartition
 from tidelog.record.rows import iter_records
 from tidelog.runtime import SYSTEM_CLOCK, Clock
-from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, MAX_BYTES, MAX_ROWS, ColumnChoice
 from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.record_count import RecordCount
 

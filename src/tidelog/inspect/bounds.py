@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidelog.model import ConfigError, Isolation
-from tidelog.storage.log.time_lookup import TimestampOffset
 from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.time_lookup import TimestampOffset
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -27,7 +27,6 @@ from tidelog.model import Record
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.read_through import read_through
 
 _COORDINATOR_CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -64,7 +63,7 @@ def read_records(
     Stop if ``is_wanted``, checked for each chunk, returns False. Raise TidelogError if the log cannot be read.
     """
     start = log.log_start_offset
-    for data, table in read_through(log, start, log.end_offset, chunk_bytes):
+    for data, table in log.read_through(start, log.end_offset, chunk_bytes):
         if not is_wanted():
             return
         for columns in decode_columns(data, table, ColumnDecoder(headers=False)):

@@ -8,8 +8,8 @@ from server.replicas.replica_home import NODE, T0, ReplicaHome, records, soon
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
-from tidelog.storage.log.list_offsets import OffsetSpec
 from tidelog.storage.log.partition_log import ReadLimits
+from tidelog.storage.log.view.list_offsets import OffsetSpec
 
 FOLLOWER = 2
 ALL = ReadLimits(start_offset=0, max_bytes=1 << 20)

@@ -9,7 +9,7 @@ import pytest
 import log_maker
 from log_maker import BASE_TIME, data, plain, write_segment
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
+from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.view.log_view import LogView
 
 

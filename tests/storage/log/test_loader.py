@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
 
 def load(directory: Path, *, clean: bool = False, fs: Any = LOCAL, **request: Any) -> LoadedLog:
     config = LogConfig(index_interval_bytes=0)
-    return load_log(LoadRequest(fs=fs, directory=directory, config=config, now_ms=NOW, clean_shutdown=clean, **request))
+    return load_log(LoadRequest(fs=fs, directory=directory, config=config, clean_shutdown=clean, **request), now_ms=NOW)
 
 
 def file(directory: Path, base: int, suffix: str) -> Path:
@@ -320,12 +320,10 @@ class TestProducers:
         idle, active = data(0, 3, producer_id=7), data(4, 3, producer_id=9, timestamp=NOW)
         write_segment(tmp_path / "t-0", 0, [idle, marker(3, True), active])
         idle_too_long = LogConfig(producer_id_expiration_ms=NOW - BASE_TIME)
-        request = LoadRequest(
-            fs=LOCAL, directory=tmp_path / "t-0", config=idle_too_long, now_ms=NOW, clean_shutdown=False
-        )
-        loaded = load_log(request)
+        request = LoadRequest(fs=LOCAL, directory=tmp_path / "t-0", config=idle_too_long, clean_shutdown=False)
+        loaded = load_log(request, now_ms=NOW)
         if clean:
-            loaded = load_log(replace(request, clean_shutdown=True))
+            loaded = load_log(replace(request, clean_shutdown=True), now_ms=NOW)
         in_snapshot = parse_snapshot(file(tmp_path / "t-0", 7, "snapshot").read_bytes())
         assert [entry.producer_id for entry in in_snapshot] == [7, 9]
         assert set(loaded.producers.state.producers) == {9}
@@ -371,7 +369,7 @@ def test_a_crash_after_any_step_of_loading_ends_the_same(tmp_path: Path) -> None
 def loaded_or_refused(directory: Path, fs: Any, request: dict[str, Any]) -> Any:
     try:
         config = LogConfig(index_interval_bytes=0)
-        loaded = load_log(LoadRequest(fs=fs, directory=directory, config=config, **request))
+        loaded = load_log(LoadRequest(fs=fs, directory=directory, config=config, **request), now_ms=BASE_TIME)
     except TidelogError as error:
         return error.message
     return loaded.base_offsets, loaded.log_start_offset, loaded.end_offset, loaded.epochs.entries

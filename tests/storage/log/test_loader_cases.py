@@ -26,7 +26,7 @@ NOW = BASE_TIME + 1000
 
 def load(directory: Path, *, clean: bool = False, fs: Any = LOCAL, now_ms: int = NOW, **more: Any) -> LoadedLog:
     config = LogConfig(index_interval_bytes=0)
-    return load_log(LoadRequest(fs=fs, directory=directory, config=config, now_ms=now_ms, clean_shutdown=clean, **more))
+    return load_log(LoadRequest(fs=fs, directory=directory, config=config, clean_shutdown=clean, **more), now_ms=now_ms)
 
 
 def file(directory: Path, base: int, suffix: str = "log") -> Path:

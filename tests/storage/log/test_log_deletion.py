@@ -7,8 +7,8 @@ import pytest
 from log_maker import BASE_TIME, TRANSACTIONAL, batch, marker, plain
 from storage.log.log_home import NOW, RECORD_BYTES, LogHome, read
 from tidelog.model import ClosedError, LogOffsetMetadata, OffsetOutOfRangeError, StorageError
+from tidelog.storage.log.change.retention import RetentionRule
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.retention import RetentionRule
 from tidelog.storage.producer import AppendOrigin
 
 OLD = NOW - 20_000

@@ -10,8 +10,8 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, Record, TimestampType
 from tidelog.record.attributes import GZIP
 from tidelog.record.build import build_batch
-from tidelog.storage.log.log_read import LogRead
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.state.log_read import LogRead
 
 THREE = [b"a", b"b", b"c"]
 

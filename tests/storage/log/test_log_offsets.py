@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import LogOffsetMetadata
-from tidelog.storage.log.log_offsets import LogOffsets
+from tidelog.storage.log.state.log_offsets import LogOffsets
 
 
 def place(offset: int, segment: int = 0, position: int = 0) -> LogOffsetMetadata:

@@ -17,10 +17,10 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.fs.local import LocalFile, LocalFileSystem
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.list_offsets import OffsetSpec
-from tidelog.storage.log.log_read import read_segments
-from tidelog.storage.log.log_state import LogState
 from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.state.log_read import read_segments
+from tidelog.storage.log.state.log_state import LogState
+from tidelog.storage.log.view.list_offsets import OffsetSpec
 from tidelog.storage.segment.segment import LogSegment
 
 ISOLATIONS = list(Isolation)

@@ -17,8 +17,8 @@ from tidelog.model import (
     LogOffsetMetadata,
     OutOfOrderSequenceError,
 )
-from tidelog.storage.log.log_offsets import LogOffsets
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 ORIGINS = [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR]

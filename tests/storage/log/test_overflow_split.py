@@ -58,7 +58,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def load(directory: Path, *, fs: Any = LOCAL, clean: bool = False, **more: Any) -> LoadedLog:
     config = LogConfig(index_interval_bytes=0)
-    return load_log(LoadRequest(fs=fs, directory=directory, config=config, now_ms=0, clean_shutdown=clean, **more))
+    return load_log(LoadRequest(fs=fs, directory=directory, config=config, clean_shutdown=clean, **more), now_ms=0)
 
 
 def records(directory: Path) -> list[Record]:

@@ -123,13 +123,12 @@ def test_producers_epochs_and_damage_in_random_logs(tmp_path: Path, seed: int) -
                 fs=LOCAL,
                 directory=directory,
                 config=LogConfig(index_interval_bytes=100, producer_id_expiration_ms=2**62),
-                now_ms=0,
                 clean_shutdown=False,
                 on_segment=told.append,
                 threads=walk_threads,
             )
             try:
-                loaded: object = load_log(request).end_offset
+                loaded: object = load_log(request, now_ms=0).end_offset
             except StorageError as error:
                 loaded = error.message
         found.append((loaded, told, {path.name: path.read_bytes() for path in directory.iterdir()}))
@@ -150,9 +149,9 @@ def test_one_segment_needs_no_thread(tmp_path: Path) -> None:
             fs=LOCAL,
             directory=tmp_path / "t-0",
             config=LogConfig(),
-            now_ms=0,
             clean_shutdown=False,
             on_segment=lambda _: new.append(new_threads(before)),
-        )
+        ),
+        now_ms=0,
     )
     assert new == [set()]

@@ -19,9 +19,9 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.load.loader import LoadRequest, load_log
-from tidelog.storage.log.producer_state import LogProducerState
-from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.log.state.log_segments import LogSegments
+from tidelog.storage.log.state.producer_state import LogProducerState
+from tidelog.storage.log.state.snapshot_files import SnapshotFiles
 from tidelog.storage.producer import LATE_TRANSACTION_BUFFER_MS, AppendOrigin, MarkerRecord, ProducerEntry
 from tidelog.storage.segment.segment import LogSegment
 
@@ -341,11 +341,10 @@ class TestRebuilding:
             fs=LOCAL,
             directory=tmp_path,
             config=LogConfig(),
-            now_ms=1,
             clean_shutdown=clean,
             recovery_point=recovery_point,
         )
-        load_log(request)
+        load_log(request, now_ms=1)
         assert sorted(int(path.stem) for path in tmp_path.glob("*.snapshot")) == left
 
 

@@ -12,7 +12,6 @@ from tidelog.model import CorruptRecordError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.read_through import read_through
 from tidelog.testing import ManualClock
 
 LARGE = 1 << 20
@@ -32,7 +31,7 @@ def log(tmp_path: Path) -> Any:
 
 def offsets(log: PartitionLog, start: int, end: int, max_bytes: int) -> list[tuple[int, int]]:
     """Return the first and the last offset of each chunk."""
-    chunks = list(read_through(log, start, end, max_bytes))
+    chunks = list(log.read_through(start, end, max_bytes))
     return [(int(table.base_offset[0]), int(table.last_offset[-1])) for _data, table in chunks]
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.retention import (
+from tidelog.storage.log.change.retention import (
     RetentionRule,
     RetentionSegment,
     RetentionState,
@@ -18,6 +17,7 @@ from tidelog.storage.log.retention import (
     deletes_by_policy,
     due_ms,
 )
+from tidelog.storage.log.config import LogConfig
 
 NOW = 1_700_000_000_000
 KEEPS_ALL = LogConfig(retention_ms=-1, retention_bytes=-1)

@@ -20,14 +20,14 @@ from tidelog.record.decode import decode_chunk
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.time_lookup import (
+from tidelog.storage.log.state.log_segments import LogSegments
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.time_lookup import (
     first_at_or_after,
     first_in_segments,
     latest_in_segments,
     latest_timestamp,
 )
-from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.segment import LogSegment
 
 

@@ -8,7 +8,7 @@
   segment before it that is not old enough: that segment blocks it.
 - **Not before** all its records lie below the high watermark, whatever the rules say.
 
-The functions are pure. Thread rule: any thread. Source of the rules: ``storage/log/retention.py``.
+The functions are pure. Thread rule: any thread. Source of the rules: ``storage/log/change/retention.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from tidelog.storage.log.retention import (
+from tidelog.storage.log.change.retention import (
     Deletion,
     RetentionSegment,
     RetentionState,

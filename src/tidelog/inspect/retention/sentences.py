@@ -8,7 +8,7 @@ from tidelog.inspect.durations import UNITS, duration_text
 from tidelog.inspect.record_text import iso_time
 from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention
-from tidelog.storage.log.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
+from tidelog.storage.log.change.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 
 _LAST_YEAR_MS = 253_402_300_800_000

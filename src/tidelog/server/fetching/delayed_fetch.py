@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from tidelog.model import LogOffsetMetadata, TidelogError
 from tidelog.server.fetching.partition_reads import FetchLimits, PartitionResult
 from tidelog.server.replicas.partition import NO_EPOCH, Partition
-from tidelog.storage.log.log_read import readable_end
+from tidelog.storage.log.state.log_read import readable_end
 
 
 class DelayedFetch:

@@ -30,8 +30,8 @@ from tidelog.server.replicas.purgatory import Purgatory, wait_until
 from tidelog.server.timers import Timers
 from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.partition_log import LogRead, PartitionLog, ReadLimits
+from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 

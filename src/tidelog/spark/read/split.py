@@ -17,7 +17,7 @@ from tidelog.model import TopicPartition
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.listing import sort_names
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState

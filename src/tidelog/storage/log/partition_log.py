@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.model import (
-    FileMissingError,
     Isolation,
     LogCleaningAbortedError,
     LogOffsetMetadata,
@@ -50,22 +49,20 @@ from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, 
 from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
 from tidelog.storage.log.append.produce_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
+from tidelog.storage.log.change.deletion import delete_oldest, increment_log_start, retention_state
+from tidelog.storage.log.change.flush import flush_held, note, plan_flush, sync
+from tidelog.storage.log.change.replacement import discard, new_draft, replace_segments, split_into_drafts
+from tidelog.storage.log.change.retention import RetentionDecision, decide_retention
+from tidelog.storage.log.change.truncation import truncate_fully, truncate_to
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.deletion import delete_oldest, increment_log_start, retention_state
-from tidelog.storage.log.directory_ops import delete_directory, rename_directory, require_free
-from tidelog.storage.log.flush import flush_held, note, plan_flush, sync
-from tidelog.storage.log.load.loader import LoadedLog, load_log
-from tidelog.storage.log.log_counters import LogCounters
-from tidelog.storage.log.log_epochs import LogEpochs
-from tidelog.storage.log.log_lifecycle import LogLifecycle
-from tidelog.storage.log.log_read import LogRead, ReadLimits
-from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.log_tasks import LogTasks
-from tidelog.storage.log.open_request import OpenRequest
+from tidelog.storage.log.load.loader import LoadedLog
+from tidelog.storage.log.load.open_request import OpenRequest, load_or_create, new_state
 from tidelog.storage.log.readable_log import ReadableLog
-from tidelog.storage.log.replacement import discard, new_draft, replace_segments, split_into_drafts
-from tidelog.storage.log.retention import RetentionDecision, decide_retention
-from tidelog.storage.log.truncation import truncate_fully, truncate_to
+from tidelog.storage.log.state.log_counters import LogCounters
+from tidelog.storage.log.state.log_epochs import LogEpochs
+from tidelog.storage.log.state.log_lifecycle import LogLifecycle
+from tidelog.storage.log.state.log_read import LogRead, ReadLimits
+from tidelog.storage.log.state.log_tasks import LogTasks
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
@@ -82,7 +79,7 @@ class PartitionLog(ReadableLog):
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
         tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id)
-        state = LogState.of(request, loaded, tasks)
+        state = new_state(request, loaded, tasks)
         lifecycle = LogLifecycle(request.directory, request.on_failure)
         super().__init__(state, lifecycle, LogCounters(last_flush_ms=request.clock.now_ms()))
         self.loaded = loaded
@@ -95,17 +92,8 @@ class PartitionLog(ReadableLog):
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
-        """Load the directory. The caller holds the log directory's lock."""
-        try:
-            loaded = load_log(request.load_request)
-        except FileMissingError:
-            if request.fs.exists(request.directory):
-                raise
-            request.fs.make_dir(request.directory)
-            if request.syncs_name:
-                request.fs.sync_dir(request.directory.parent)
-            loaded = load_log(request.load_request)
-        return cls(request, loaded)
+        """Load the directory; create it if it is missing. The caller holds the log directory's lock."""
+        return cls(request, load_or_create(request))
 
     @cached_property
     def _rules(self) -> AppendRules:
@@ -449,10 +437,10 @@ class PartitionLog(ReadableLog):
         ``syncs`` makes the name durable on return; otherwise the caller syncs the parent directory.
         """
         with self._lifecycle.files:
-            require_free(self._state, directory)
+            self._state.require_free(directory)
             with self._lifecycle.renaming:
                 self._state.topic.write()
-                rename_directory(self._state, directory, syncs=syncs)
+                self._state.rename(directory, syncs=syncs)
                 self._lifecycle.directory = directory
                 self._lifecycle.is_retired |= retires
 
@@ -471,7 +459,7 @@ class PartitionLog(ReadableLog):
         self._lifecycle.guard.check()
         with self._lifecycle.files, self._lifecycle.lock:
             self._lifecycle.is_closed = True
-            delete_directory(self._state)
+            self._state.delete()
 
     def update_config(self, config: LogConfig) -> None:
         """Apply other settings from now on. Existing segments keep their index sizes and index interval."""

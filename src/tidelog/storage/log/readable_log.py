@@ -8,18 +8,19 @@ Thread rule: any thread. Source: Kafka's ``UnifiedLog``.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
+from tidelog.kernel import BatchTable, scan_batches
+from tidelog.model import ClosedError, CorruptRecordError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.storage.index import AbortedTransaction, TimestampOffset
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.list_offsets import ListedOffset, list_offset
-from tidelog.storage.log.log_counters import LogCounters, LogMetrics, log_metrics
-from tidelog.storage.log.log_lifecycle import LogLifecycle
-from tidelog.storage.log.log_read import LogRead, ReadLimits, collect_aborted, read_segments, readable_end
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_counters import LogCounters, LogMetrics, log_metrics
+from tidelog.storage.log.state.log_lifecycle import LogLifecycle
+from tidelog.storage.log.state.log_read import LogRead, ReadLimits, collect_aborted, read_segments, readable_end
+from tidelog.storage.log.state.log_state import LogState
+from tidelog.storage.log.view.list_offsets import ListedOffset, list_offset
 from tidelog.storage.producer import LastRecord, ProducerEntry
 from tidelog.storage.segment.segment import LogSegment
 
@@ -135,9 +136,32 @@ class ReadableLog:
         """Read batches from an offset on without a lock; see ``log_read``."""
         return self._look(lambda: read_segments(self._state.segments, self.offsets(), limits, self.directory))
 
+    def read_through(self, start: int, end: int, max_bytes: int) -> Iterator[tuple[bytes, BatchTable]]:
+        """Yield the complete batches with records in [start, end), about ``max_bytes`` at a time, but at least one
+        batch.
+
+        The first batch may begin below ``start``, and the bytes may end with a partial batch. The result ends early if
+        compaction has removed all offsets up to ``end``. Raise CorruptRecordError if a read finds no complete batch at
+        or above its start, because another read would find the same, and the errors of ``read``.
+        """
+        while start < end:
+            data = self.read(ReadLimits(start_offset=start, max_bytes=max_bytes, isolation=Isolation.LOG_END)).data()
+            if not data:
+                return
+            table = scan_batches(data)
+            following = int(table.last_offset[-1]) + 1 if len(table) else start
+            if following <= start:
+                raise CorruptRecordError(
+                    f"the log continues to offset {end}, but no complete batch was found",
+                    path=self.directory,
+                    offset=start,
+                )
+            yield data, table
+            start = following
+
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """Return the first record at or after a timestamp below the high watermark, or None."""
-        from tidelog.storage.log.time_lookup import first_in_segments
+        from tidelog.storage.log.view.time_lookup import first_in_segments
 
         offsets = self.offsets()
         start, end = offsets.log_start, offsets.high_watermark.message_offset
@@ -148,7 +172,7 @@ class ReadableLog:
 
     def list_offset(self, timestamp: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> ListedOffset | None:
         """Return the result of Kafka's ListOffsets for a time in ms or an ``OffsetSpec``; see ``list_offsets``."""
-        from tidelog.storage.log.time_lookup import list_request
+        from tidelog.storage.log.view.time_lookup import list_request
 
         offsets = self.offsets()
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset

@@ -16,9 +16,9 @@ from pathlib import Path
 from tidelog.model import ClosedError, LockedError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.fs import FileSystem, ForkGuard, run_all
-from tidelog.storage.log.append.record_writer import RecordWriter
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.writers.record_writer import RecordWriter
 from tidelog.storage.manager.cluster_metadata import partition_for_writing, read_topic_metadata
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.logs.log_opening import LogOpening

@@ -14,7 +14,7 @@ from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_segments import LogSegments
 
 
 def build(log: PartitionLog, start: int, end: int, offset_map: OffsetMap) -> CleanerStats:

@@ -10,8 +10,8 @@ from tidelog.model import TopicPartition
 from tidelog.storage.cleaner.plan.log_facts import LogFacts, facts_of_log, facts_of_view
 from tidelog.storage.cleaner.plan.log_plan import HeldBy, LogPlan, plan_log
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.retention import RetentionSegment
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.producer import AppendOrigin
 

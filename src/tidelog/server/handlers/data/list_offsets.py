@@ -29,7 +29,7 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.request_context import RequestContext
-from tidelog.storage.log.list_offsets import ListedOffset, OffsetSpec
+from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

@@ -50,7 +50,6 @@ from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.read_through import read_through
 from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
 from tidelog.storage.producer import AppendOrigin
 
@@ -160,7 +159,7 @@ class MetadataLog:
             start = newest.offset
             self.epoch = max(self.epoch, newest.epoch)
         reached = start
-        for data, _table in read_through(self._log, start, self.end_offset, _READ_BYTES):
+        for data, _table in self._log.read_through(start, self.end_offset, _READ_BYTES):
             self.replayed_bytes += len(data)
             for batch in read_batches(data, start_offset=start):
                 self._last_timestamp_ms = batch.timestamp_ms

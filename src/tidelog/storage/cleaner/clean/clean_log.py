@@ -30,7 +30,7 @@ from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_segments import LogSegments
 
 _log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
 from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.cleaner.clean.sound_chunks import checked, whole_chunks
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_reader import Chunk
 

@@ -31,8 +31,8 @@ from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.fs import sync_whole
 from tidelog.storage.log.adopt.staged_segment import StagedSegment
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.flush import flush_held
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.change.flush import flush_held
+from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.segment.file_names import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.segment import LogSegment
 

@@ -20,8 +20,8 @@ from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
-from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.producer_state import aborted_entry
+from tidelog.storage.log.state.log_state import LogState
+from tidelog.storage.log.state.producer_state import aborted_entry
 from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.file_names import MAX_OFFSET

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tidelog.model import InvalidProducerEpochError, InvalidTransactionStateError, LogOffsetMetadata
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.producer import (
     NO_GUARD,
     AppendOrigin,

@@ -1,4 +1,4 @@
-"""The segments that loading must recover, decided from names, sizes and the recovery point. Pure.
+"""The segments that loading must recover, decided from names, sizes, indexes and the recovery point.
 
 ==========================  =====================  ==========================  ====================================
 a segment's index           clean shutdown         unclean shutdown, the       unclean shutdown, the recovery point
@@ -11,12 +11,19 @@ an index is invalid         INDEX_CORRUPT          INDEX_CORRUPT               U
 else                        kept                   kept                        UNFLUSHED
 ==========================  =====================  ==========================  ====================================
 
-``index_check`` defines an invalid index. It checks less after a clean shutdown.
-
 ``index_lost`` has one effect. Kafka recovers this segment while it lists the files, before it looks for unflushed
 segments. It therefore does not notice a truncated tail, and keeps the segments after it. We end with the same files. A
-missing ``.timeindex`` alone is no error: an empty one is created. Source: Kafka's ``LogLoader`` and
-``LogSegment.sanityCheck``. Kafka 4.1 no longer reads ``.index`` and ``.timeindex`` here; we do, at as little cost.
+missing ``.timeindex`` alone is no error: an empty one is created.
+
+An index is invalid if it contradicts itself. Only its size and ends are read. The size must be a multiple of the entry
+size. The last offset must not be below the base offset, nor the last timestamp below the first one, and no transaction
+may end below the base offset. IndexCorruptError in ``storage/index`` names the failed check. Preallocated zeros pass in
+``.index``, but fail in a ``.timeindex`` with entries.
+
+After a clean shutdown, offset and time indexes were trimmed and synced and have not changed since. Only their sizes are
+checked then (``indexes_of_wrong_size``): opening them would take most of the start time of a broker with many logs.
+Kafka 4.1 checks less after any shutdown: that ``.index`` exists, and the transaction index.
+Source: Kafka's ``LogLoader`` and ``LogSegment.sanityCheck``.
 """
 
 from __future__ import annotations
@@ -24,9 +31,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from tidelog.storage.log.load.listing import PartitionListing
+from tidelog.model import IndexCorruptError
+from tidelog.storage.fs import FileSystem, read_whole
+from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, TransactionIndexReader
+from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles
 from tidelog.storage.segment.file_names import FileKind
+
+_ENTRY_SIZES = {FileKind.INDEX: OffsetIndexReader.ENTRY_SIZE, FileKind.TIME_INDEX: TimeIndexReader.ENTRY_SIZE}
+_SMALL_BYTES = 4096
+"""A file of at most this size is read with one call: a second one costs more."""
+_ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
+TXN_INDEX_ALONE = frozenset({FileKind.TXN_INDEX})
 
 
 class RecoveryReason(enum.StrEnum):
@@ -53,6 +70,30 @@ class LoadPlan:
     @property
     def base_offsets(self) -> frozenset[int]:
         return frozenset(segment.base_offset for segment in self.recover)
+
+
+def plan_recovery(
+    fs: FileSystem,
+    directory: Path,
+    listing: PartitionListing,
+    *,
+    clean_shutdown: bool,
+    recovery_point: int,
+    unchecked: frozenset[int] = frozenset(),
+) -> LoadPlan:
+    """Return the segments that loading will recover in a settled directory. Opens indexes, changes nothing.
+
+    The indexes of ``unchecked`` segments are not checked, because their files do not have the final name yet.
+    """
+    checked = [segment for segment in listing.segments if segment.base_offset not in unchecked]
+    if clean_shutdown:
+        corrupt = indexes_of_wrong_size(fs, directory, checked)
+    else:
+        first = first_unflushed_base(listing.base_offsets, recovery_point)
+        flushed = [segment for segment in checked if first is None or segment.base_offset < first]
+        corrupt = corrupt_indexes(fs, directory, flushed, _ALL_INDEXES)
+        corrupt |= corrupt_indexes(fs, directory, checked[len(flushed) :], TXN_INDEX_ALONE)
+    return decide_recovery(listing, clean_shutdown=clean_shutdown, recovery_point=recovery_point, corrupt=corrupt)
 
 
 def decide_recovery(
@@ -86,3 +127,66 @@ def first_unflushed_base(base_offsets: Iterable[int], recovery_point: int) -> in
     if not bases:
         return None
     return max((base for base in bases if base <= recovery_point), default=bases[0])
+
+
+def corrupt_indexes(
+    fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles], kinds: frozenset[FileKind]
+) -> dict[int, frozenset[FileKind]]:
+    """Return the invalid indexes of ``kinds`` by base offset; segments without any are left out."""
+    found = {}
+    for segment in segments:
+        bad = frozenset(
+            kind for kind in kinds & segment.kinds if not _is_sound(fs, segment.path(directory, kind), kind, segment)
+        )
+        if bad:
+            found[segment.base_offset] = bad
+    return found
+
+
+def indexes_of_wrong_size(
+    fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles]
+) -> dict[int, frozenset[FileKind]]:
+    """Return indexes whose size is no multiple of the entry size, and invalid transaction indexes.
+
+    The file system is queried for sizes that the listing lacks.
+    """
+    found = {}
+    for segment in segments:
+        bad = []
+        for kind in segment.kinds:
+            entry_size = _ENTRY_SIZES.get(kind)
+            if entry_size is not None:
+                size = segment.sizes.get(kind, -1)
+                if size < 0:
+                    size = fs.stat(segment.path(directory, kind)).size
+                if size % entry_size:
+                    bad.append(kind)
+            elif kind is FileKind.TXN_INDEX and not _is_sound(fs, segment.path(directory, kind), kind, segment):
+                bad.append(kind)
+        if bad:
+            found[segment.base_offset] = frozenset(bad)
+    return found
+
+
+def _is_sound(fs: FileSystem, path: Path, kind: FileKind, segment: SegmentFiles) -> bool:
+    try:
+        match kind:
+            case FileKind.INDEX:
+                OffsetIndexReader(_ends(fs, path, OffsetIndexReader.ENTRY_SIZE), segment.base_offset).sanity_check()
+            case FileKind.TIME_INDEX:
+                TimeIndexReader(_ends(fs, path, TimeIndexReader.ENTRY_SIZE), segment.base_offset).sanity_check()
+            case FileKind.TXN_INDEX:
+                TransactionIndexReader(read_whole(fs, path), segment.base_offset).sanity_check()
+    except IndexCorruptError:
+        return False
+    return True
+
+
+def _ends(fs: FileSystem, path: Path, entry_size: int) -> bytes:
+    """Read the first and the last entry, with a partial entry at the end of the file; a small file completely."""
+    with fs.open(path) as file:
+        size = file.size
+        if size <= _SMALL_BYTES:
+            return file.pread(size, 0) if size else b""
+        tail = entry_size + size % entry_size
+        return file.pread(entry_size, 0) + file.pread(tail, size - tail)

@@ -33,40 +33,36 @@ from tidelog.model import CheckpointError, OffsetOverflowError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.load.index_check import corrupt_indexes, indexes_of_wrong_size
 from tidelog.storage.log.load.leftover_files import clean_up, plan_cleanup, read_end_offset, replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import (
     LoadPlan,
     RecoveryReason,
     SegmentToRecover,
-    decide_recovery,
     first_unflushed_base,
+    plan_recovery,
 )
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.log.load.segment_effects import SegmentEffects
-from tidelog.storage.log.producer_state import LogProducerState
-from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.log.state.log_segments import LogSegments
+from tidelog.storage.log.state.producer_state import LogProducerState
+from tidelog.storage.log.state.snapshot_files import SnapshotFiles
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
 
-ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 _WORTH_A_THREAD_BYTES = 2 * 1024 * 1024
 """Fewer bytes are walked faster without another thread."""
-TXN_INDEX_ALONE = frozenset({FileKind.TXN_INDEX})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadRequest:
     """The input of ``load_log``. ``log_start_offset`` and ``recovery_point`` come from checkpoints, else they are 0."""
 
     fs: FileSystem
     directory: Path
     config: LogConfig
-    now_ms: int
     clean_shutdown: bool
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -107,40 +103,9 @@ class LoadedLog:
     warnings: list[str] = field(default_factory=list)
 
 
-def load_log(request: LoadRequest) -> LoadedLog:
+def load_log(request: LoadRequest, *, now_ms: int) -> LoadedLog:
     """Load the directory. Raise StorageError if a file cannot be read, or if no index can hold an offset."""
-    return _Loader(request).load()
-
-
-def plan_recovery(
-    fs: FileSystem,
-    directory: Path,
-    listing: PartitionListing,
-    request: LoadRequest,
-    *,
-    unchecked: frozenset[int] = frozenset(),
-) -> LoadPlan:
-    """Return the segments that loading will recover in a settled directory. Opens indexes, changes nothing.
-
-    The indexes of ``unchecked`` segments are not checked, because their files do not have the final name yet.
-    """
-    by_names = decide_recovery(
-        listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt={}
-    )
-    checked = [segment for segment in listing.segments if segment.base_offset not in unchecked]
-    if request.clean_shutdown:
-        corrupt = indexes_of_wrong_size(fs, directory, checked)
-    else:
-        unflushed = {part.base_offset for part in by_names.recover if part.reason is RecoveryReason.UNFLUSHED}
-        flushed = [segment for segment in checked if segment.base_offset not in unflushed]
-        rest = [segment for segment in checked if segment.base_offset in unflushed]
-        corrupt = corrupt_indexes(fs, directory, flushed, ALL_INDEXES)
-        corrupt |= corrupt_indexes(fs, directory, rest, TXN_INDEX_ALONE)
-    if not corrupt:
-        return by_names
-    return decide_recovery(
-        listing, clean_shutdown=request.clean_shutdown, recovery_point=request.recovery_point, corrupt=corrupt
-    )
+    return _Loader(request, now_ms).load()
 
 
 def _log_sizes(listing: PartitionListing) -> dict[int, int]:
@@ -152,8 +117,9 @@ _Walks = ParallelWalks[tuple[SegmentWalk, SegmentEffects]]
 
 
 class _Loader:
-    def __init__(self, request: LoadRequest) -> None:
+    def __init__(self, request: LoadRequest, now_ms: int) -> None:
         self._request = request
+        self._now_ms = now_ms
         self._fs = request.fs
         self._directory = request.directory
         self._listed: Sequence[int] = ()
@@ -177,7 +143,13 @@ class _Loader:
         self._listed = listing.base_offsets
         if self._directory.name.endswith(DirectoryPurpose.DELETE.value):
             return self._load_to_delete(removed)
-        plan = plan_recovery(self._fs, self._directory, listing, self._request)
+        plan = plan_recovery(
+            self._fs,
+            self._directory,
+            listing,
+            clean_shutdown=self._request.clean_shutdown,
+            recovery_point=self._request.recovery_point,
+        )
         if plan.recover:
             self._recover(listing, plan)
         else:
@@ -201,7 +173,7 @@ class _Loader:
             log_start_offset,
             end_offset,
             after_clean_shutdown=self._request.clean_shutdown,
-            now_ms=self._request.now_ms,
+            now_ms=self._now_ms,
         )
         clean = self._request.clean_shutdown
         return LoadedLog(
@@ -343,7 +315,7 @@ class _Loader:
             self._request.log_start_offset,
             walk.base_offset,
             after_clean_shutdown=False,
-            now_ms=self._request.now_ms,
+            now_ms=self._now_ms,
         )
         known = self._epochs.entries
         aborted = effects.apply(producers, self._epochs)

@@ -20,7 +20,7 @@ from tidelog.kernel import BatchTable
 from tidelog.kernel.table import COLUMNS
 from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import AbortedTransaction
-from tidelog.storage.log.producer_state import LogProducerState
+from tidelog.storage.log.state.producer_state import LogProducerState
 from tidelog.storage.producer import rows_with_a_trace
 
 if TYPE_CHECKING:

@@ -38,13 +38,13 @@ from tidelog.model import (
 )
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.list_offsets import ListedOffset, ListRequest, list_offset
-from tidelog.storage.log.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.view.record_count import RecordCount, count_records
 from tidelog.storage.log.view.row_stream import OnCorrupt, ReadRange, RowStream
 from tidelog.storage.log.view.splits import Split, plan_splits
+from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
 from tidelog.storage.log.view.view_state import LoadParameters, ValidatedSegment, ViewState, load_view_state
 from tidelog.storage.log.view.view_transactions import Resume, Transactions, read_transactions
 from tidelog.storage.segment.file_names import PartitionDirectoryName

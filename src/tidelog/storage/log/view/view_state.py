@@ -24,10 +24,10 @@ import numpy as np
 from tidelog.kernel import Stop
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.index_check import corrupt_indexes
 from tidelog.storage.log.load.leftover_files import replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles, list_partition
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.load.load_plan import TXN_INDEX_ALONE, corrupt_indexes
+from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
 from tidelog.storage.segment.file_names import FileKind, FileState
@@ -218,7 +218,7 @@ def _index_lost(fs: FileSystem, directory: Path, segment: ViewSegment) -> bool:
     """Return True if recovery would truncate the segment without ending the log there (see ``load_plan``)."""
     if FileKind.INDEX not in segment.files.kinds:
         return True
-    return bool(corrupt_indexes(fs, directory, [segment.files], frozenset({FileKind.TXN_INDEX})))
+    return bool(corrupt_indexes(fs, directory, [segment.files], TXN_INDEX_ALONE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

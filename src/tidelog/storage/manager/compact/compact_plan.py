@@ -29,7 +29,7 @@ from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.plan.log_facts import facts_of_view
 from tidelog.storage.cleaner.plan.log_plan import LogPlan, plan_log
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
-from tidelog.storage.log.retention import RetentionSegment
+from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView

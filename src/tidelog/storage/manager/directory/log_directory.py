@@ -137,21 +137,16 @@ class LogDirectory:
         begun_ms = opening.clock.monotonic_ms()
         log = PartitionLog.open(
             OpenRequest(
+                **opening.shared(),
                 fs=self._fs,
                 directory=path,
-                clock=opening.clock,
                 config=opening.config_of(partition.topic),
                 clean_shutdown=self.is_clean(partition),
                 recovery_point=self._recovery_points.get(partition, 0),
                 log_start_offset=self._log_starts.get(partition, 0),
                 high_watermark=self._high_watermarks.get(partition, 0),
-                is_sole_replica=opening.is_sole_replica,
-                verifies_transactions=opening.verifies_transactions,
                 topic_id=topic_id,
                 syncs_name=syncs_name,
-                on_failure=opening.on_failure,
-                on_flush=opening.on_flush,
-                scheduler=opening.scheduler,
                 threads=threads,
                 on_segment=on_segment,
                 listing=listing,

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 from tidelog.model import Refusal
 from tidelog.runtime.metrics import MetricFamily, MetricRegistry
-from tidelog.storage.log.log_counters import LogCounters
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_counters import LogCounters
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 _TOPICS = MetricFamily("kafka.server", "BrokerTopicMetrics")

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 from tidelog.model import ClosedError, InvalidProducerEpochError, InvalidTransactionStateError, TidelogError
 from tidelog.runtime import Clock
 from tidelog.storage.fs import ForkGuard
-from tidelog.storage.log.append.producer_writer import ProducerWriter
-from tidelog.storage.log.append.record_input import Bytes, HeaderPairs
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.writers.producer_writer import ProducerWriter
+from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs
 
 if TYPE_CHECKING:
     import pyarrow

@@ -23,8 +23,8 @@ from typing import Protocol
 from tidelog.model import ClosedError, InvalidProducerEpochError, TidelogError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.fs import ForkGuard
-from tidelog.storage.log.append.producer_writer import MAX_PRODUCER_EPOCH, ProducerWriter
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.writers.producer_writer import MAX_PRODUCER_EPOCH, ProducerWriter
 from tidelog.storage.manager.producers.producer_session import ProducerSession
 from tidelog.storage.producer import ProducerEntry
 

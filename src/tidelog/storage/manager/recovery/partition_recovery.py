@@ -7,15 +7,15 @@ and the next recovery gives the same result. Thread rule: the directory's lock i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.load_plan import first_unflushed_base
-from tidelog.storage.log.load.loader import LoadedLog, load_log
+from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.load.parallel_walks import WalkThreads
-from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, load_request
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, sync_segment
 
 
@@ -47,8 +47,17 @@ def recover_partition(
     on_segment: Callable[[RecoveredSegment], None] | None = None,
 ) -> RecoveredPartition:
     """Recover a partition in the log directory ``path``. The callbacks and errors are those of ``load_log``."""
-    request = load_request(fs, path, plan, options)
-    log = load_log(replace(request, on_segment=on_segment, threads=threads))
+    request = LoadRequest(
+        fs=fs,
+        directory=path / plan.name,
+        config=plan.config,
+        clean_shutdown=plan.clean_shutdown,
+        recovery_point=plan.recovery_point,
+        log_start_offset=plan.log_start_offset,
+        on_segment=on_segment,
+        threads=threads,
+    )
+    log = load_log(request, now_ms=options.now_ms)
     _sync(fs, path / plan.name, log)
     return RecoveredPartition(
         name=plan.name,

@@ -18,8 +18,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.leftover_files import CleanupPlan, plan_cleanup, replaced_offsets
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
-from tidelog.storage.log.load.load_plan import SegmentToRecover
-from tidelog.storage.log.load.loader import LoadRequest, plan_recovery
+from tidelog.storage.log.load.load_plan import SegmentToRecover, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
@@ -171,19 +170,6 @@ def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> TopicMetad
     return read_setting_sources(fs, (path, *options.sibling_directories))[path].metadata
 
 
-def load_request(fs: FileSystem, path: Path, plan: PartitionPlan, options: RecoverOptions) -> LoadRequest:
-    """Return the loader's request for a planned partition."""
-    return LoadRequest(
-        fs=fs,
-        directory=path / plan.name,
-        config=plan.config,
-        now_ms=options.now_ms,
-        clean_shutdown=plan.clean_shutdown,
-        recovery_point=plan.recovery_point,
-        log_start_offset=plan.log_start_offset,
-    )
-
-
 class _Planner:
     def __init__(
         self,
@@ -230,8 +216,14 @@ class _Planner:
         sources = _settled_names(listing, draft.leftovers)
         settled = sort_names(sources)
         swapped = frozenset(segment.base_offset for segment in listing.swaps)
-        request = load_request(self._fs, self._path, draft, self._options)
-        load_plan = plan_recovery(self._fs, directory, settled, request, unchecked=swapped)
+        load_plan = plan_recovery(
+            self._fs,
+            directory,
+            settled,
+            clean_shutdown=draft.clean_shutdown,
+            recovery_point=draft.recovery_point,
+            unchecked=swapped,
+        )
         sizes = {name: self._fs.stat(directory / source).size for name, source in sources.items()}
         read_bytes = write_bytes = 0
         trims, splits = [], []

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidelog.model import FileMissingError, TopicPartition
-from tidelog.storage.log.retention import RetentionSegment
-from tidelog.storage.log.time_lookup import indexed_largest, largest_timestamp
+from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.time_lookup import indexed_largest, largest_timestamp
 from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC, TopicMetadata
 from tidelog.storage.segment.file_names import FileKind

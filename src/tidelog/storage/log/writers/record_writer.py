@@ -16,8 +16,8 @@ from tidelog.model import TimestampType
 from tidelog.record.build import build_batches
 from tidelog.record.compression import compress
 from tidelog.runtime import Clock
-from tidelog.storage.log.append.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 
 if TYPE_CHECKING:
     import pyarrow

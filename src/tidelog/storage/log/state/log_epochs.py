@@ -16,7 +16,7 @@ from tidelog.storage.epoch import (
     diverging_epoch,
     follower_truncation,
 )
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_state import LogState
 
 
 class LogEpochs:

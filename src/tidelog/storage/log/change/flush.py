@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.segment.segment import LogSegment
 
 

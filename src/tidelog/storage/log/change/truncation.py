@@ -19,7 +19,7 @@ and pass for the leader's. Source: Kafka's ``UnifiedLog.truncateTo`` and ``trunc
 from __future__ import annotations
 
 from tidelog.model import LogOffsetMetadata
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_state import LogState
 
 
 def truncate_to(state: LogState, offset: int) -> bool:

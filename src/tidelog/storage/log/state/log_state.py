@@ -15,22 +15,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Self
 
-from tidelog.model import LogOffsetMetadata, LogOffsetSnapshot, StorageError
+from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.deleted_segments import DeletedSegments
-from tidelog.storage.log.load.loader import LoadedLog
-from tidelog.storage.log.log_offsets import LogOffsets
-from tidelog.storage.log.log_read import resolve_offset
-from tidelog.storage.log.log_tasks import LogTasks
-from tidelog.storage.log.open_request import OpenRequest
-from tidelog.storage.log.producer_state import LogProducerState
-from tidelog.storage.log.segments import LogSegments
-from tidelog.storage.log.topic_id import TopicIdFile
+from tidelog.storage.log.state.deleted_segments import DeletedSegments
+from tidelog.storage.log.state.log_offsets import LogOffsets
+from tidelog.storage.log.state.log_read import resolve_offset
+from tidelog.storage.log.state.log_segments import LogSegments
+from tidelog.storage.log.state.log_tasks import LogTasks
+from tidelog.storage.log.state.producer_state import LogProducerState
+from tidelog.storage.log.state.topic_id import TopicIdFile
 from tidelog.storage.segment.segment import LogSegment
 
 
@@ -61,44 +58,6 @@ class LogState:
     """The leader epoch file is stale; the next flush writes it."""
     first_unstable: LogOffsetMetadata | None = None
     """The start of the first transaction that is open, or whose marker is not below the high watermark."""
-
-    @classmethod
-    def of(cls, request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> Self:
-        """Build the state of a loaded log. The first append grows the active segment's indexes."""
-        now_ms, limits = request.clock.now_ms(), request.config.segment_limits
-        segments = LogSegments(
-            tuple(
-                LogSegment(request.fs, request.directory, base, limits, now_ms=now_ms, size=loaded.sizes.get(base))
-                for base in loaded.base_offsets
-            )
-        )
-        active = segments.last
-        active.grow_indexes()
-        if loaded.made_segment:
-            active.make_room()
-        end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
-        state = cls(
-            fs=request.fs,
-            directory=request.directory,
-            clock=request.clock,
-            config=request.config,
-            segments=segments,
-            offsets=LogOffsets(log_start=loaded.log_start_offset, log_end=end, recovery_point=loaded.recovery_point),
-            epochs=loaded.epochs,
-            producers=loaded.producers,
-            is_sole_replica=request.is_sole_replica,
-            verifies_transactions=request.verifies_transactions,
-            topic=TopicIdFile(request.fs, request.directory),
-            deleted=DeletedSegments(request.fs),
-            tasks=tasks,
-            dirty={segment.base_offset for segment in loaded.recovered},
-        )
-        state.offsets.on_high_watermark = request.on_high_watermark
-        state.set_log_end(end)
-        if not request.is_sole_replica:
-            state.offsets.update_high_watermark(LogOffsetMetadata(request.high_watermark))
-        state.after_high_watermark()
-        return state
 
     @property
     def active(self) -> LogSegment:
@@ -260,6 +219,46 @@ class LogState:
         for segment in self.segments:
             segment.close_handlers()
         self.deleted.close_handlers()
+
+    # --- the directory ---
+
+    def require_free(self, directory: Path) -> None:
+        """Raise DirectoryError if another directory has that name. The log itself stays usable."""
+        if directory != self.directory and self.fs.exists(directory):
+            raise DirectoryError("a log cannot be renamed to an existing directory", path=directory)
+
+    def rename(self, directory: Path, *, syncs: bool = True) -> None:
+        """Rename the log's directory, which ``require_free`` has checked. Open files stay open under the new name.
+
+        A topic is deleted by renaming its directories to ``-delete`` and removing them later. A replica moves between
+        disks under the suffix ``-future``. Source: Kafka's ``LocalLog.renameDir``.
+        """
+        if directory == self.directory:
+            return
+        self.fs.rename(self.directory, directory)
+        if syncs:
+            for parent in {self.directory.parent, directory.parent}:
+                self.fs.sync_dir(parent)
+        for segment in self.segments:
+            segment.moved_to(directory)
+        self.deleted.moved_to(directory)
+        self.producers.moved_to(directory)
+        self.topic.moved_to(directory)
+        # The last step: a reader whose read failed compares this path, and reads again if it changed.
+        self.directory = directory
+
+    def delete(self) -> None:
+        """Remove the segments, oldest first, then all other files, then the directory.
+
+        A crash leaves a directory with the suffix ``-delete``, or a log without its oldest segments.
+        """
+        self.close_handlers()
+        for segment in self.segments:
+            segment.delete()
+        for name in self.fs.list_names(self.directory):
+            self.fs.remove(self.directory / name, missing_ok=True)
+        self.fs.remove_dir(self.directory)
+        self.fs.sync_dir(self.directory.parent)
 
     # --- leader epochs ---
 

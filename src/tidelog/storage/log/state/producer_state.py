@@ -21,8 +21,8 @@ from tidelog.kernel import BatchTable
 from tidelog.model import SnapshotCorruptError
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.index import AbortedTransaction
-from tidelog.storage.log.segments import LogSegments, S
-from tidelog.storage.log.snapshot_files import SnapshotFiles
+from tidelog.storage.log.state.log_segments import LogSegments, S
+from tidelog.storage.log.state.snapshot_files import SnapshotFiles
 from tidelog.storage.producer import EndedTransaction, ProducerState
 from tidelog.storage.segment.segment_reader import SegmentReader
 

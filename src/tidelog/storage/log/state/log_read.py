@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, OffsetOutOfRangeError
 from tidelog.storage.index import AbortedTransaction
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_read import SegmentRead
 

@@ -37,9 +37,9 @@ from tidelog.record.legacy import read_messages
 from tidelog.record.record_size import MAX_RECORD_BYTES, first_larger, require_messages, too_large
 from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.list_offsets import ListRequest
-from tidelog.storage.log.segments import HasBaseOffset, LogSegments
+from tidelog.storage.log.state.log_segments import HasBaseOffset, LogSegments
 from tidelog.storage.log.view.column_stream import TIMESTAMPS_ONLY, column_chunks
+from tidelog.storage.log.view.list_offsets import ListRequest
 from tidelog.storage.log.view.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from tidelog.model import CorruptRecordError, LogCleaningAbortedError, StorageError
 from tidelog.storage.log.load.overflow_split import SegmentPiece, plan_pieces
 from tidelog.storage.log.load.segment_swap import swap_in
-from tidelog.storage.log.log_state import LogState
+from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.segment.file_names import MAX_OFFSET, FileState
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft

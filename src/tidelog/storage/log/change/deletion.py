@@ -8,8 +8,8 @@ Source: Kafka's ``UnifiedLog.maybeIncrementLogStartOffset`` and ``deleteSegments
 from __future__ import annotations
 
 from tidelog.model import OffsetOutOfRangeError
-from tidelog.storage.log.log_state import LogState
-from tidelog.storage.log.retention import RetentionSegment, RetentionState
+from tidelog.storage.log.change.retention import RetentionSegment, RetentionState
+from tidelog.storage.log.state.log_state import LogState
 
 
 def increment_log_start(state: LogState, offset: int) -> bool:

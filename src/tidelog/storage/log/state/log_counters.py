@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, Refusal, TidelogError
-from tidelog.storage.log.log_offsets import LogOffsets
-from tidelog.storage.log.segments import LogSegments
+from tidelog.storage.log.state.log_offsets import LogOffsets
+from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 
 

@@ -31,8 +31,8 @@ from tidelog.record.compression import compress
 from tidelog.record.control import EndTransactionMarker
 from tidelog.runtime import Clock
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.append.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.producer import AppendOrigin, ProducerEntry
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Changes of an open log other than appends: flush, truncation, deletion, replacement of segments."""
