@@ -33,9 +33,12 @@ Check = Callable[[Struct], None]
 _NO_ID = UUID(int=0)
 
 
-def read_request(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """Decode the bytes after the header, and ignore trailing bytes as Kafka does. Raise MalformedMessageError if the
-    bytes are not a request, or if it exceeds the limits of ``request_size``."""
+def read_request(api: ApiKey, version: int, body: Buffer) -> Any:
+    """Return the Struct of the bytes after the header; ``message_types`` has the types of its fields.
+
+    Trailing bytes are ignored, as in Kafka. Raise MalformedMessageError if the bytes are not a request, or if it
+    exceeds the limits of ``request_size``.
+    """
     size = memoryview(body).nbytes
     require_plain_size(size)
     require_plausible_sizes(struct_class(api, Direction.REQUEST, version), body)

@@ -46,13 +46,13 @@ IMAGE = MetadataImage(
 )
 
 
-def told(partition: PartitionState, *, version: int = 13) -> dict[str, Any]:
+def seen(partition: PartitionState, *, version: int = 13) -> dict[str, Any]:
     viewpoint = Viewpoint(image=IMAGE, listener="PLAIN", leaves_out_the_dead=version == 0, names_listeners=version >= 6)
-    return viewpoint.partition(0, partition)
+    return viewpoint.partition(0, partition)._asdict()
 
 
 def test_all_is_well() -> None:
-    assert told(state(1, 2, isr=(2, 1))) == {
+    assert seen(state(1, 2, isr=(2, 1))) == {
         "error_code": ErrorCode.NONE,
         "partition_index": 0,
         "leader_id": 1,
@@ -73,7 +73,7 @@ def test_all_is_well() -> None:
     ],
 )
 def test_no_leader_for_these_clients(leader: int, version: int, error: ErrorCode) -> None:
-    answer = told(state(4, 1, leader=leader), version=version)
+    answer = seen(state(4, 1, leader=leader), version=version)
     assert (answer["error_code"], answer["leader_id"], answer["leader_epoch"]) == (error, -1, 7)
 
 
@@ -83,13 +83,13 @@ def test_no_leader_for_these_clients(leader: int, version: int, error: ErrorCode
 )
 def test_who_is_offline(places: Mapping[int, uuid.UUID], offline: list[int]) -> None:
     """A replica is offline if its broker is fenced, unregistered or lacks the listener, or if its directory is gone."""
-    answer = told(state(1, 2, 3, 4, 9, places=places))
+    answer = seen(state(1, 2, 3, 4, 9, places=places))
     assert (answer["offline_replicas"], answer["replica_nodes"]) == (offline, [1, 2, 3, 4, 9])
 
 
 def test_the_oldest_clients_are_not_told_of_the_dead() -> None:
     partition = state(1, 9, 4, isr=(1, 9))
-    old, new = told(partition, version=0), told(partition, version=1)
+    old, new = seen(partition, version=0), seen(partition, version=1)
     assert (old["error_code"], old["replica_nodes"], old["isr_nodes"]) == (ErrorCode.REPLICA_NOT_AVAILABLE, [1], [1])
     assert (new["error_code"], new["replica_nodes"], new["isr_nodes"]) == (ErrorCode.NONE, [1, 9, 4], [1, 9])
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.key import Key
 from tidelog.config.value_text import KeyType, Value, format_value
+
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import DescribeConfigsResourceResult
+    from tidelog.protocol.message_types.topics import CreatableTopicConfigs
 
 
 class ConfigSource(IntEnum):
@@ -70,7 +74,7 @@ class ConfigEntry:
     def is_sensitive(self) -> bool:
         return is_sensitive(self.key)
 
-    def created(self) -> dict[str, Any]:
+    def created(self) -> CreatableTopicConfigs:
         """Return the fields of a CreateTopics response."""
         return {
             "name": self.name,
@@ -80,10 +84,12 @@ class ConfigEntry:
             "is_sensitive": self.is_sensitive,
         }
 
-    def described(self, *, with_synonyms: bool, with_documentation: bool) -> dict[str, Any]:
+    def described(self, *, with_synonyms: bool, with_documentation: bool) -> DescribeConfigsResourceResult:
         """Return the fields of a DescribeConfigs response."""
-        return self.created() | {
-            "synonyms": [synonym._asdict() for synonym in self.synonyms] if with_synonyms else [],
+        synonyms = self.synonyms if with_synonyms else ()
+        return {
+            **self.created(),
+            "synonyms": [{"name": one.name, "value": one.value, "source": one.source} for one in synonyms],
             "config_type": _TYPES[self.key.type if self.key else None],
             "documentation": self.key.doc if with_documentation and self.key else None,
         }

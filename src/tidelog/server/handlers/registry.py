@@ -84,13 +84,12 @@ def _cluster() -> Handlers:
 
 def _topics() -> Handlers:
     from tidelog.server.handlers.topics import (
-        alter_partition_reassignments,
         create_partitions,
         create_topics,
         delete_topics,
         describe_topic_partitions,
         elect_leaders,
-        list_partition_reassignments,
+        partition_reassignments,
     )
 
     return {
@@ -100,9 +99,9 @@ def _topics() -> Handlers:
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(describe_topic_partitions.handle, describe_topic_partitions.refuse),
         ApiKey.ELECT_LEADERS: Handler(elect_leaders.handle, elect_leaders.refuse),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(
-            alter_partition_reassignments.handle, alter_partition_reassignments.refuse
+            partition_reassignments.alter_reassignments, partition_reassignments.refuse_alter_reassignments
         ),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(list_partition_reassignments.handle),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(partition_reassignments.list_reassignments),
     }
 
 
@@ -127,54 +126,46 @@ def _configs() -> Handlers:
 
 
 def _security() -> Handlers:
-    from tidelog.server.handlers.security import (
-        alter_user_scram_credentials,
-        describe_user_scram_credentials,
-        sasl_authenticate,
-        sasl_handshake,
-    )
+    from tidelog.server.handlers import security
 
     return {
-        ApiKey.SASL_HANDSHAKE: Handler(sasl_handshake.handle),
-        ApiKey.SASL_AUTHENTICATE: Handler(sasl_authenticate.handle),
+        ApiKey.SASL_HANDSHAKE: Handler(security.sasl_handshake),
+        ApiKey.SASL_AUTHENTICATE: Handler(security.sasl_authenticate),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
-            describe_user_scram_credentials.handle, describe_user_scram_credentials.refuse
+            security.describe_scram_users, security.refuse_describe_scram_users
         ),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler(
-            alter_user_scram_credentials.handle, alter_user_scram_credentials.refuse
-        ),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler(security.alter_scram_users, security.refuse_alter_scram_users),
     }
 
 
 def _acls() -> Handlers:
-    from tidelog.server.handlers.acls import create_acls, delete_acls, describe_acls
+    from tidelog.server.handlers import acls
 
     return {
-        ApiKey.DESCRIBE_ACLS: Handler(describe_acls.handle, read=describe_acls.read),
-        ApiKey.CREATE_ACLS: Handler(create_acls.handle, create_acls.refuse, read=create_acls.read),
-        ApiKey.DELETE_ACLS: Handler(delete_acls.handle, delete_acls.refuse, read=delete_acls.read),
+        ApiKey.DESCRIBE_ACLS: Handler(acls.describe_acls, read=acls.read_describe_acls),
+        ApiKey.CREATE_ACLS: Handler(acls.create_acls, acls.refuse_create_acls, read=acls.read_create_acls),
+        ApiKey.DELETE_ACLS: Handler(acls.delete_acls, acls.refuse_delete_acls, read=acls.read_delete_acls),
     }
 
 
 def _transactions() -> Handlers:
     from tidelog.server.handlers.transactions import (
-        add_offsets_to_txn,
         add_partitions_to_txn,
-        describe_transactions,
-        end_txn,
-        init_producer_id,
-        list_transactions,
+        producer_requests,
+        transaction_reports,
         write_txn_markers,
     )
 
     return {
-        ApiKey.INIT_PRODUCER_ID: Handler(init_producer_id.handle, init_producer_id.refuse),
+        ApiKey.INIT_PRODUCER_ID: Handler(producer_requests.init_producer_id, producer_requests.refuse_init_producer_id),
         ApiKey.ADD_PARTITIONS_TO_TXN: Handler(add_partitions_to_txn.handle, add_partitions_to_txn.refuse),
-        ApiKey.ADD_OFFSETS_TO_TXN: Handler(add_offsets_to_txn.handle, add_offsets_to_txn.refuse),
-        ApiKey.END_TXN: Handler(end_txn.handle, end_txn.refuse),
+        ApiKey.ADD_OFFSETS_TO_TXN: Handler(
+            producer_requests.add_offsets_to_txn, producer_requests.refuse_add_offsets_to_txn
+        ),
+        ApiKey.END_TXN: Handler(producer_requests.end_txn, producer_requests.refuse_end_txn),
         ApiKey.WRITE_TXN_MARKERS: Handler(write_txn_markers.handle, write_txn_markers.refuse),
-        ApiKey.DESCRIBE_TRANSACTIONS: Handler(describe_transactions.handle),
-        ApiKey.LIST_TRANSACTIONS: Handler(list_transactions.handle),
+        ApiKey.DESCRIBE_TRANSACTIONS: Handler(transaction_reports.describe_transactions),
+        ApiKey.LIST_TRANSACTIONS: Handler(transaction_reports.list_transactions),
     }
 
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.metadata import MetadataResponsePartition
 from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
 from tidelog.server.metadata.controller.directories import is_directory_online
-from tidelog.server.metadata.image import MetadataImage, Topic
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 
 _NO_LEADER = -1
@@ -52,25 +52,21 @@ class Viewpoint:
             if not broker.is_fenced and self.listener in broker.listeners
         ]
 
-    def partition(self, number: int, state: PartitionState) -> dict[str, Any]:
-        """Return the partition's fields for a Metadata or DescribeTopicPartitions response."""
+    def partition(self, number: int, state: PartitionState) -> MetadataResponsePartition:
+        """Return the partition for a Metadata or DescribeTopicPartitions response."""
         leader = self.endpoint(state.leader)
         replicas, isr = self._shown(state.replicas), self._shown(state.isr)
-        is_whole = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
-        error = ErrorCode.NONE if is_whole else ErrorCode.REPLICA_NOT_AVAILABLE
-        return {
-            "error_code": self._missing(state.leader) if leader is None else error,
-            "partition_index": number,
-            "leader_id": _NO_LEADER if leader is None else state.leader,
-            "leader_epoch": state.leader_epoch,
-            "replica_nodes": replicas,
-            "isr_nodes": isr,
-            "offline_replicas": [broker for broker in state.replicas if self._is_offline(broker, state)],
-        }
-
-    def partitions(self, topic: Topic) -> list[dict[str, Any]]:
-        """Return all partitions of a topic, sorted by number."""
-        return [self.partition(number, state) for number, state in sorted(topic.partitions.items())]
+        is_complete = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
+        error = ErrorCode.NONE if is_complete else ErrorCode.REPLICA_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error_code=self._missing(state.leader) if leader is None else error,
+            partition_index=number,
+            leader_id=_NO_LEADER if leader is None else state.leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=[broker for broker in state.replicas if self._is_offline(broker, state)],
+        )
 
     def _shown(self, brokers: Iterable[int]) -> list[int]:
         return [broker for broker in brokers if not self.leaves_out_the_dead or self.endpoint(broker) is not None]

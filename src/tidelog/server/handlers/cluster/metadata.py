@@ -30,7 +30,6 @@ from tidelog.protocol.metadata import (
     NOT_REQUESTED,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
     write_metadata_response,
     write_partition,
@@ -175,8 +174,8 @@ class _EncodedPartitions:
             key = (number, state.leader, state.leader_epoch, state.replicas, state.isr, state.directories)
             partition = known.get(key)
             if partition is None:
-                told = MetadataResponsePartition(**self._viewpoint.partition(number, state))
-                partition = known[key] = write_partition(self._version, told)
+                described = self._viewpoint.partition(number, state)
+                partition = known[key] = write_partition(self._version, described)
             encoded.append(partition)
         return encoded
 

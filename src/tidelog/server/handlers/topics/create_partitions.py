@@ -6,26 +6,29 @@ Source: Kafka's ``ControllerApis.createPartitions``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.requests import NewPartitions, Outcome
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.topics import (
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        CreatePartitionsTopic,
+        CreatePartitionsTopicResult,
+    )
     from tidelog.server.broker import Broker
 
 _FIRST_STRICT = 3
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(asked.name for asked in request.topics)
     once = [name for name, count in times.items() if count == 1]
     allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)
@@ -43,20 +46,20 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
     return {
         "results": [
             *(
-                _answer(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                _result(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
                 for name, count in times.items()
                 if count > 1
             ),
-            *(_answer(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None) for name in once if name not in allowed),
-            *(_answer(result.name, result.error, result.message) for result in results),
-            *(_answer(new.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for new in too_many),
+            *(_result(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None) for name in once if name not in allowed),
+            *(_result(new.topic, result.error, result.message) for new, result in zip(wanted, results, strict=True)),
+            *(_result(new.topic, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for new in too_many),
         ]
     }
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: CreatePartitionsRequest, error: TidelogError) -> CreatePartitionsResponse:
     outcome = Outcome.of(error)
-    return {"results": [_answer(asked.name, outcome.error, outcome.message) for asked in request.topics]}
+    return {"results": [_result(asked.name, outcome.error, outcome.message) for asked in request.topics]}
 
 
 def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> bool:
@@ -64,7 +67,7 @@ def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> boo
     return broker.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
 
 
-def _new_partitions(asked: Struct) -> NewPartitions:
+def _new_partitions(asked: CreatePartitionsTopic) -> NewPartitions:
     assignments = asked.assignments
     return NewPartitions(
         topic=asked.name,
@@ -73,5 +76,5 @@ def _new_partitions(asked: Struct) -> NewPartitions:
     )
 
 
-def _answer(name: str | None, code: ErrorCode, message: str | None) -> Mapping[str, Any]:
+def _result(name: str, code: ErrorCode, message: str | None) -> CreatePartitionsTopicResult:
     return {"name": name, "error_code": code, "error_message": message}

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
@@ -22,10 +21,16 @@ from tidelog.server.configs.resource_entries import topic_entries
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.topics import (
+        CreatableTopic,
+        CreatableTopicConfigs,
+        CreatableTopicResult,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+    )
     from tidelog.server.broker import Broker
 
 _AT_ONCE = 20
@@ -34,12 +39,12 @@ _FIRST_STRICT = 6
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     refused = _refused(request)
     left = [asked.name for asked in request.topics if asked.name not in refused]
     refused |= _denied(broker.authorizer, context, left)
     wanted = [_new_topic(asked) for asked in request.topics if asked.name not in refused]
-    too_many: set[str | None] = set()
+    too_many: set[str] = set()
     timeout_ms = request.timeout
     if broker.quotas.limits_changes(context):
         checked = await broker.metadata.create_topics(wanted, validate_only=True, timeout_ms=timeout_ms)
@@ -51,30 +56,31 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
     described = _Described(broker.config, shown)
     return {
         "topics": [
-            *[_answer(result, described) async for result in yielding_to_loop(results, _AT_ONCE)],
+            *[_result(result, described) async for result in yielding_to_loop(results, _AT_ONCE)],
             *(_refusal(name, outcome.error, outcome.message) for name, outcome in refused.items()),
             *(_refusal(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED, None) for name in too_many),
         ]
     }
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: CreateTopicsRequest, error: TidelogError) -> CreateTopicsResponse:
     outcome = Outcome.of(error)
     return {"topics": [_refusal(topic.name, outcome.error, outcome.message) for topic in request.topics]}
 
 
-def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str | None]:
+def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str]:
     """Return the names of valid new topics that exceed the client's quota."""
     is_strict = context.version >= _FIRST_STRICT
     return {
         result.name
         for result in checked
-        if result.error is ErrorCode.NONE
+        if result.name is not None
+        and result.error is ErrorCode.NONE
         and not broker.quotas.may_change(context, result.partitions, is_strict=is_strict)
     }
 
 
-def _refused(request: Struct) -> dict[str, Outcome]:
+def _refused(request: CreateTopicsRequest) -> dict[str, Outcome]:
     """Return the refused names and their errors."""
     times = Counter(asked.name for asked in request.topics)
     reasons = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
@@ -92,7 +98,7 @@ def _denied(authorizer: Authorizer, context: RequestContext, names: Sequence[str
     return {name: denied for name in names if name not in allowed}
 
 
-def _new_topic(topic: Struct) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
@@ -109,9 +115,9 @@ class _Described:
         """Create it. ``shown`` has the topics whose configs the client may see."""
         self._config = config
         self._shown = shown
-        self._known: dict[frozenset[tuple[str, str]], list[Mapping[str, Any]]] = {}
+        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
 
-    def of(self, result: TopicResult) -> Mapping[str, Any]:
+    def of(self, result: TopicResult) -> CreatableTopicResult:
         if result.name not in self._shown:
             return {
                 "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -125,18 +131,19 @@ class _Described:
             "configs": self._settings(result.configs),
         }
 
-    def _settings(self, texts: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    def _settings(self, texts: Mapping[str, str]) -> list[CreatableTopicConfigs]:
         key = frozenset(texts.items())
         if key not in self._known:
             self._known[key] = [entry.created() for entry in topic_entries(texts, self._config)]
         return self._known[key]
 
 
-def _answer(result: TopicResult, described: _Described) -> Mapping[str, Any]:
+def _result(result: TopicResult, described: _Described) -> CreatableTopicResult:
+    assert result.name is not None
     if result.error is not ErrorCode.NONE:
         return _refusal(result.name, result.error, result.message)
     return {"name": result.name, "topic_id": result.topic_id, "error_message": None, **described.of(result)}
 
 
-def _refusal(name: str | None, code: ErrorCode, message: str | None) -> Mapping[str, Any]:
+def _refusal(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
     return {"name": name, "error_code": code, "error_message": message}

@@ -18,21 +18,24 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, topic
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import TopicResult
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.topics import (
+        DeletableTopicResult,
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
+    )
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_DISABLED = 3
@@ -41,27 +44,25 @@ _FIRST_STRICT = 5
 _DISABLED = "Topic deletion is disabled."
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if not broker.config.flag("delete.topic.enable"):
         is_known = context.version >= _FIRST_WITH_DISABLED
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
-    refused, names, ids = sorted_out(request)
+    refused, names, ids = valid_entries(request)
     names, ids = _permitted(broker, context, names, ids, refused)
     names = _without_known_ids(broker.metadata.image, names, ids, refused)
     wanted: list[str | uuid.UUID] = [*names, *ids]
     if broker.quotas.limits_changes(context):
         wanted = [one for one in wanted if _may_delete(broker, context, one, refused)]
     results = await broker.metadata.delete_topics(wanted, timeout_ms=request.timeout)
-    return {"responses": [_answer(result) for result in (*refused, *results)]}
+    return {"responses": [_result(result) for result in (*refused, *results)]}
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: DeleteTopicsRequest, error: TidelogError) -> DeleteTopicsResponse:
     code = error_code_of(error)
-    named = [{"name": name, "error_code": code} for name in request.topic_names]
-    return {
-        "responses": named
-        + [{"name": asked.name, "topic_id": asked.topic_id, "error_code": code} for asked in request.topics]
-    }
+    keys: list[tuple[str | None, uuid.UUID | None]] = [(name, None) for name in request.topic_names]
+    keys += [(asked.name, asked.topic_id) for asked in request.topics]
+    return {"responses": [{"name": name, "topic_id": topic_id, "error_code": code} for name, topic_id in keys]}
 
 
 def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]) -> bool:
@@ -75,17 +76,17 @@ def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID
     return False
 
 
-def sorted_out(request: Struct) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
+def valid_entries(request: DeleteTopicsRequest) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
     """Return the results of invalid entries, and the names and ids of the others."""
-    refused = []
-    names, ids = list(request.topic_names), []
+    refused: list[TopicResult] = []
+    names, ids = list(request.topic_names), list[uuid.UUID]()
     for asked in request.topics:
         if asked.name is None and asked.topic_id is None:
             refused.append(_refusal(None, None, "Neither topic name nor id were specified."))
+        elif asked.topic_id is None:
+            names.append(asked.name or "")
         elif asked.name is None:
             ids.append(asked.topic_id)
-        elif asked.topic_id is None:
-            names.append(asked.name)
         else:
             refused.append(_refusal(asked.name, asked.topic_id, "You may not specify both topic name and topic id."))
     refused += [_refusal(name, None, "Duplicate topic name.") for name in _repeated(names)]
@@ -148,7 +149,7 @@ def _refusal(name: str | None, topic_id: uuid.UUID | None, message: str) -> Topi
     return TopicResult(name=name, topic_id=topic_id, error=ErrorCode.INVALID_REQUEST, message=message)
 
 
-def _answer(result: TopicResult) -> Mapping[str, Any]:
+def _result(result: TopicResult) -> DeletableTopicResult:
     return {
         "name": result.name,
         "topic_id": result.topic_id,

@@ -7,26 +7,34 @@ and is omitted if the request is for all topics. Source: Kafka's ``DescribeTopic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.metadata import NOT_REQUESTED
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
+from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 from tidelog.server.topic_name import is_internal, is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.topics import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsRequestCursor,
+        DescribeTopicPartitionsResponse,
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     image = broker.metadata.image
     cursor = request.cursor
     asked = {one.name for one in request.topics}
@@ -34,39 +42,41 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
     _check(names, cursor, is_of_all=not asked)
     limit = max(min(broker.config.number("max.request.partition.size.limit"), request.response_partition_limit), 1)
     viewpoint = Viewpoint(image=image, listener=context.listener)
-    answered: list[Mapping[str, Any]] = []
+    results: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if not broker.authorizer.allows(context, Operation.DESCRIBE, topic(name)):
             if asked:
-                answered.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                results.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         if limit == 0:
-            return _page(answered, name, 0)
+            return _page(results, name, 0)
         operations = broker.authorizer.operations(context, topic(name))
         found = image.topics.get(name)
         if found is None:
             if asked:
-                answered.append(_missing(name, operations))
+                results.append(_missing(name, operations))
             continue
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         described = _described(viewpoint, found)[start : start + limit]
-        answered.append(_topic(found, described, operations))
+        results.append(_topic(found, described, operations))
         if start + limit < len(found.partitions):
-            return _page(answered, name, start + limit)
+            return _page(results, name, start + limit)
         limit -= len(described)
-    return {"topics": answered, "next_cursor": None}
+    return {"topics": results, "next_cursor": None}
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(
+    context: RequestContext, request: DescribeTopicPartitionsRequest, error: TidelogError
+) -> DescribeTopicPartitionsResponse:
     code = error_code_of(error)
     return {"topics": [_refused(one.name, code) for one in request.topics]}
 
 
-def _from_cursor(names: Iterable[str], cursor: Struct | None) -> list[str]:
+def _from_cursor(names: Iterable[str], cursor: DescribeTopicPartitionsRequestCursor | None) -> list[str]:
     return sorted(name for name in names if cursor is None or name >= cursor.topic_name)
 
 
-def _check(names: list[str], cursor: Struct | None, *, is_of_all: bool) -> None:
+def _check(names: list[str], cursor: DescribeTopicPartitionsRequestCursor | None, *, is_of_all: bool) -> None:
     if cursor is None:
         return
     if not is_of_all and cursor.topic_name not in names:
@@ -82,24 +92,34 @@ def _check(names: list[str], cursor: Struct | None, *, is_of_all: bool) -> None:
         )
 
 
-def _page(topics: list[Mapping[str, Any]], name: str, partition: int) -> Mapping[str, Any]:
+def _page(
+    topics: list[DescribeTopicPartitionsResponseTopic], name: str, partition: int
+) -> DescribeTopicPartitionsResponse:
     return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": partition}}
 
 
-def _described(viewpoint: Viewpoint, topic: Topic) -> list[dict[str, Any]]:
-    """Return the partitions without errors: a leader id of -1 shows that a partition has no leader."""
-    return [
-        viewpoint.partition(number, state)
-        | {
-            "error_code": ErrorCode.NONE,
-            "eligible_leader_replicas": state.elr,
-            "last_known_elr": state.last_known_elr,
-        }
-        for number, state in sorted(topic.partitions.items())
-    ]
+def _described(viewpoint: Viewpoint, topic: Topic) -> list[DescribeTopicPartitionsResponsePartition]:
+    return [_partition(viewpoint, number, state) for number, state in sorted(topic.partitions.items())]
 
 
-def _topic(found: Topic, partitions: list[dict[str, Any]], operations: int) -> Mapping[str, Any]:
+def _partition(viewpoint: Viewpoint, number: int, state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+    """Return the partition without an error: a leader id of -1 shows that it has no leader."""
+    found = viewpoint.partition(number, state)
+    return {
+        "partition_index": number,
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "replica_nodes": found.replica_nodes,
+        "isr_nodes": found.isr_nodes,
+        "offline_replicas": found.offline_replicas,
+        "eligible_leader_replicas": state.elr,
+        "last_known_elr": state.last_known_elr,
+    }
+
+
+def _topic(
+    found: Topic, partitions: list[DescribeTopicPartitionsResponsePartition], operations: int
+) -> DescribeTopicPartitionsResponseTopic:
     return {
         "name": found.name,
         "topic_id": found.id,
@@ -109,11 +129,11 @@ def _topic(found: Topic, partitions: list[dict[str, Any]], operations: int) -> M
     }
 
 
-def _refused(name: str, code: ErrorCode) -> Mapping[str, Any]:
+def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return {"error_code": code, "name": name, "topic_authorized_operations": NOT_REQUESTED}
 
 
-def _missing(name: str, operations: int) -> Mapping[str, Any]:
+def _missing(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
     return {
         "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         "name": name,

@@ -12,21 +12,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import ElectionType, Outcome
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.topics import (
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+        ReplicaElectionResult,
+        TopicPartitions,
+    )
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     broker.authorizer.require(context, Operation.ALTER)
     asked = request.topic_partitions
     if asked is None:
@@ -36,17 +40,17 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
     if not asked:
         return {"replica_election_results": []}
     partitions = [TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions]
-    return {"replica_election_results": _as_asked(asked, await _elected(broker, request, partitions))}
+    return {"replica_election_results": _in_request_order(asked, await _elected(broker, request, partitions))}
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: ElectLeadersRequest, error: TidelogError) -> ElectLeadersResponse:
     outcome = Outcome.of(error)
-    results = _as_asked(request.topic_partitions or (), defaultdict(lambda: outcome))
+    results = _in_request_order(request.topic_partitions or (), defaultdict(lambda: outcome))
     return {"error_code": outcome.error, "replica_election_results": results}
 
 
 async def _elected(
-    broker: Broker, request: Struct, partitions: Sequence[TopicPartition] | None
+    broker: Broker, request: ElectLeadersRequest, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, Outcome]:
     kind = request.election_type
     if kind not in tuple(ElectionType):
@@ -54,20 +58,22 @@ async def _elected(
     return await broker.metadata.elect_leaders(ElectionType(kind), partitions, timeout_ms=request.timeout)
 
 
-def _as_asked(asked: Sequence[Struct], outcomes: Mapping[TopicPartition, Outcome]) -> list[Mapping[str, Any]]:
+def _in_request_order(
+    asked: Sequence[TopicPartitions], outcomes: Mapping[TopicPartition, Outcome]
+) -> list[ReplicaElectionResult]:
     return [
         _result(topic.topic, [(number, outcomes[TopicPartition(topic.topic, number)]) for number in topic.partitions])
         for topic in asked
     ]
 
 
-def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[Mapping[str, Any]]:
+def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[ReplicaElectionResult]:
     rows = sorted((name.topic, name.partition, outcome) for name, outcome in outcomes.items())
     groups = groupby(rows, key=itemgetter(0))
     return [_result(topic, [(number, outcome) for _, number, outcome in group]) for topic, group in groups]
 
 
-def _result(topic: str, partitions: Sequence[tuple[int, Outcome]]) -> Mapping[str, Any]:
+def _result(topic: str, partitions: Sequence[tuple[int, Outcome]]) -> ReplicaElectionResult:
     return {
         "topic": topic,
         "partition_result": [

@@ -10,27 +10,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
-from tidelog.server.handlers.transactions.client_errors import code_for
+from tidelog.server.handlers.transactions.producer_requests import client_code
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import is_internal
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
 
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.transactions import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTopicResult,
+        AddPartitionsToTxnTransaction,
+    )
+
 _FROM_BROKERS_SINCE = 4
-_FENCED_SINCE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
-    """A request for one transaction."""
+class _TransactionRequest:
+    """The request for one transaction."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -39,42 +46,48 @@ class _Wish:
     client_version: int
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
     if context.version < _FROM_BROKERS_SINCE:
-        wish = _own_wish(request)
-        broker.authorizer.require(context, Operation.WRITE, transactional_id(wish.transactional_id))
-        return {"results_by_topic_v3_and_below": _by_topic(await _results(broker, context, wish))}
+        part = _producers_transaction(request)
+        broker.authorizer.require(context, Operation.WRITE, transactional_id(part.transactional_id))
+        return {"results_by_topic_v3_and_below": _by_topic(await _results(broker, context, part))}
     broker.authorizer.require(context, Operation.CLUSTER_ACTION)
-    wishes = [_wish(transaction) for transaction in request.transactions]
-    results = await asyncio.gather(*(_results(broker, context, wish) for wish in wishes))
+    parts = [_brokers_transaction(transaction) for transaction in request.transactions]
+    results = await asyncio.gather(*(_results(broker, context, part) for part in parts))
     return {
         "results_by_transaction": [
-            {"transactional_id": wish.transactional_id, "topic_results": _by_topic(errors)}
-            for wish, errors in zip(wishes, results, strict=True)
+            {"transactional_id": part.transactional_id, "topic_results": _by_topic(errors)}
+            for part, errors in zip(parts, results, strict=True)
         ]
     }
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    code = code_for(error, context.version, fenced_since=_FENCED_SINCE)
+def refuse(
+    context: RequestContext, request: AddPartitionsToTxnRequest, error: TidelogError
+) -> AddPartitionsToTxnResponse:
+    code = client_code(error, context.version)
     if context.version >= _FROM_BROKERS_SINCE:
         return {"error_code": code}
-    return {"results_by_topic_v3_and_below": _by_topic(dict.fromkeys(_own_wish(request).partitions, code))}
+    return {"results_by_topic_v3_and_below": _by_topic(dict.fromkeys(_producers_transaction(request).partitions, code))}
 
 
-async def _results(broker: Broker, context: RequestContext, wish: _Wish) -> Mapping[TopicPartition, ErrorCode]:
+async def _results(
+    broker: Broker, context: RequestContext, part: _TransactionRequest
+) -> Mapping[TopicPartition, ErrorCode]:
     """Return an error code for each partition; NONE means success."""
-    refused = _refused(broker, context, wish.partitions)
+    refused = _refused(broker, context, part.partitions)
     if refused:
-        return {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in wish.partitions}
-    transactions, name, producer = broker.transactions, wish.transactional_id, wish.producer
+        return {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in part.partitions}
+    transactions, name, producer = broker.transactions, part.transactional_id, part.producer
     try:
-        if wish.verify_only:
-            return transactions.verify_partitions(name, producer, wish.partitions)
-        await transactions.add_partitions(name, producer, wish.partitions, client_version=wish.client_version)
+        if part.verify_only:
+            return transactions.verify_partitions(name, producer, part.partitions)
+        await transactions.add_partitions(name, producer, part.partitions, client_version=part.client_version)
     except ApiError as error:
-        return dict.fromkeys(wish.partitions, code_for(error, context.version, fenced_since=_FENCED_SINCE))
-    return dict.fromkeys(wish.partitions, ErrorCode.NONE)
+        return dict.fromkeys(part.partitions, client_code(error, context.version))
+    return dict.fromkeys(part.partitions, ErrorCode.NONE)
 
 
 def _refused(
@@ -91,8 +104,8 @@ def _refused(
     return unknown | {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in partitions if name.topic in denied}
 
 
-def _own_wish(request: Struct) -> _Wish:
-    return _Wish(
+def _producers_transaction(request: AddPartitionsToTxnRequest) -> _TransactionRequest:
+    return _TransactionRequest(
         transactional_id=request.v3_and_below_transactional_id,
         producer=ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
         partitions=_partitions(request.v3_and_below_topics),
@@ -101,8 +114,8 @@ def _own_wish(request: Struct) -> _Wish:
     )
 
 
-def _wish(transaction: Struct) -> _Wish:
-    return _Wish(
+def _brokers_transaction(transaction: AddPartitionsToTxnTransaction) -> _TransactionRequest:
+    return _TransactionRequest(
         transactional_id=transaction.transactional_id,
         producer=ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
         partitions=_partitions(transaction.topics),
@@ -111,11 +124,11 @@ def _wish(transaction: Struct) -> _Wish:
     )
 
 
-def _partitions(topics: Iterable[Struct]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(asked.name, number) for asked in topics for number in asked.partitions)
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(one.name, number) for one in topics for number in one.partitions)
 
 
-def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
     return [
         {
             "name": name,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.broker import Broker
@@ -17,53 +16,61 @@ from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.transactions import (
+        WritableTxnMarker,
+        WritableTxnMarkerTopicResult,
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
+
 _AT_ONCE: Final = 100
 """Markers to begin before other tasks of the event loop get a turn."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, log_denial=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     tasks = [
-        asyncio.ensure_future(broker.transactions.write_markers(_marker(asked), _partitions(asked)))
-        async for asked in yielding_to_loop(request.markers, _AT_ONCE)
+        asyncio.ensure_future(broker.transactions.write_markers(_marker(marker), _partitions(marker)))
+        async for marker in yielding_to_loop(request.markers, _AT_ONCE)
     ]
-    return _answer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
+    return _by_producer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
 
 
-def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, request: WriteTxnMarkersRequest, error: TidelogError) -> WriteTxnMarkersResponse:
     """Return the error for every partition."""
     code = error_code_of(error)
-    return _answer((asked, dict.fromkeys(_partitions(asked), code)) for asked in request.markers)
+    return _by_producer((marker, dict.fromkeys(_partitions(marker), code)) for marker in request.markers)
 
 
-def _answer(results: Iterable[tuple[Struct, Mapping[TopicPartition, ErrorCode]]]) -> Mapping[str, Any]:
+def _by_producer(
+    results: Iterable[tuple[WritableTxnMarker, Mapping[TopicPartition, ErrorCode]]],
+) -> WriteTxnMarkersResponse:
     """Return the response's fields by producer. A producer may have many markers."""
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
-    for asked, answers in results:
-        errors.setdefault(asked.producer_id, {}).update(answers)
+    for marker, codes in results:
+        errors.setdefault(marker.producer_id, {}).update(codes)
     return {
-        "markers": [
-            {"producer_id": producer_id, "topics": _by_topic(answers)} for producer_id, answers in errors.items()
-        ]
+        "markers": [{"producer_id": producer_id, "topics": _by_topic(codes)} for producer_id, codes in errors.items()]
     }
 
 
-def _marker(asked: Struct) -> Marker:
+def _marker(marker: WritableTxnMarker) -> Marker:
     return Marker(
-        producer_id=asked.producer_id,
-        producer_epoch=asked.producer_epoch,
-        committed=asked.transaction_result,
-        coordinator_epoch=asked.coordinator_epoch,
-        transaction_version=asked.transaction_version,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
     )
 
 
-def _partitions(asked: Struct) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partition_indexes]
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
 
 
-def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
     return [
         {
             "name": topic,

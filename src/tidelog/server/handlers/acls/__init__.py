@@ -1,1 +1,0 @@
-"""The APIs of access control lists."""

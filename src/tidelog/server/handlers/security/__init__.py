@@ -1,1 +1,0 @@
-"""The APIs of authentication: SASL, and SCRAM credentials."""
