@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from server.data.data_home import DataHome, records
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 from server.harness import BrokerHome
 from tidelog.protocol.api_key import ApiKey
 from tidelog.storage.fs.local import LocalFile, LocalFileSystem
@@ -70,7 +70,7 @@ def records_come_and_go(data: DataHome) -> None:
     assert deleted.topics[0].partitions[0].error_code == 0
 
 
-def groups_and_transactions(data: DataHome, groups: GroupHome) -> None:
+def groups_and_transactions(data: DataHome, groups: GroupBroker) -> None:
     groups.stable_member()
     assert groups.commit(1, group_id="alone") == 0
     found = data.client.call(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=["x"]).coordinators[0]
@@ -85,9 +85,9 @@ def groups_and_transactions(data: DataHome, groups: GroupHome) -> None:
 
 
 def test_nothing_on_the_loop_waits_for_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with group_home(tmp_path) as groups:
-        data = DataHome(groups.home, groups.client)
-        waits = Waits(groups.home, monkeypatch)
+    with group_broker(tmp_path) as groups:
+        data = DataHome(groups.harness, groups.client)
+        waits = Waits(groups.harness, monkeypatch)
         topics_come_and_go(data)
         records_come_and_go(data)
         groups_and_transactions(data, groups)

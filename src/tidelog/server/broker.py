@@ -198,7 +198,7 @@ class Broker:
 
         coordinator = assemble_coordinator(
             self,
-            lambda number: self.groups.marker_comes(number),
+            lambda number: self.groups.before_marker(number),
             lambda *marker: self.groups.transaction_completed(*marker),
         )
         coordinator.start()

@@ -15,7 +15,7 @@ import confluent_kafka
 import pytest
 
 from server.clients.group_members import MAKERS, TOPIC, ConfluentMember, KafkaPythonMember, Member
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 from tidelog.protocol.api_key import ApiKey
 
 PARTITIONS = 4
@@ -30,15 +30,15 @@ SHORT_SESSIONS = {"group_consumer_min_session_timeout_ms": "500", "group_consume
 
 
 @pytest.fixture
-def groups(tmp_path: Path) -> Iterator[GroupHome]:
-    with group_home(tmp_path / "data", **QUICK) as home:
+def groups(tmp_path: Path) -> Iterator[GroupBroker]:
+    with group_broker(tmp_path / "data", **QUICK) as home:
         home.make_topic(TOPIC, PARTITIONS)
         yield home
 
 
-def produce(groups: GroupHome, first: int, count: int) -> set[bytes]:
+def produce(groups: GroupBroker, first: int, count: int) -> set[bytes]:
     """Produce values to all partitions in turn."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": groups.home.bootstrap, "log_level": 0})
+    producer = confluent_kafka.Producer({"bootstrap.servers": groups.harness.bootstrap, "log_level": 0})
     values = [b"%d" % number for number in range(first, first + count)]
     for number, value in enumerate(values):
         producer.produce(TOPIC, value, partition=number % PARTITIONS)
@@ -76,13 +76,13 @@ def share(members: list[Member]) -> bool:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_members_come_and_go_and_offsets_go_on(groups: GroupHome, name: str) -> None:
+def test_members_come_and_go_and_offsets_go_on(groups: GroupBroker, name: str) -> None:
     make = MAKERS[name]
     first = produce(groups, 0, 40)
-    one = make(groups.home.bootstrap, "g")
+    one = make(groups.harness.bootstrap, "g")
     assert sorted(read([one], first)) == sorted(first), "each once"
     one.commit()
-    two = make(groups.home.bootstrap, "g")
+    two = make(groups.harness.bootstrap, "g")
     assert drive([one, two], lambda: share([one, two])) == [], "what was committed does not come again"
     second = produce(groups, 100, 40)
     assert sorted(read([one, two], second)) == sorted(second)
@@ -95,10 +95,10 @@ def test_members_come_and_go_and_offsets_go_on(groups: GroupHome, name: str) -> 
     two.close()
 
 
-def test_one_member_after_the_other_with_kafka_python(groups: GroupHome) -> None:
+def test_one_member_after_the_other_with_kafka_python(groups: GroupBroker) -> None:
     for number in range(2):
         values = produce(groups, 100 * number, 20)
-        member = KafkaPythonMember(groups.home.bootstrap, "g")
+        member = KafkaPythonMember(groups.harness.bootstrap, "g")
         assert sorted(read([member], values)) == sorted(values)
         member.commit()
         member.close()
@@ -106,12 +106,12 @@ def test_one_member_after_the_other_with_kafka_python(groups: GroupHome) -> None
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_partitions_of_a_member_that_was_killed_are_taken_over(tmp_path: Path, protocol: str) -> None:
-    with group_home(tmp_path / "data", **QUICK, **SHORT_SESSIONS) as groups:
+    with group_broker(tmp_path / "data", **QUICK, **SHORT_SESSIONS) as groups:
         groups.make_topic(TOPIC, PARTITIONS)
-        survivor = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": protocol})
+        survivor = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": protocol})
         drive([survivor], lambda: share([survivor]))
         script = Path(__file__).with_name("dying_member.py")
-        command = [sys.executable, str(script), groups.home.bootstrap, "g", protocol]
+        command = [sys.executable, str(script), groups.harness.bootstrap, "g", protocol]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
             drive([survivor], lambda: len(survivor.partitions()) == PARTITIONS // 2)
             dying.kill()
@@ -120,10 +120,10 @@ def test_partitions_of_a_member_that_was_killed_are_taken_over(tmp_path: Path, p
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_static_member_is_back_without_a_rebalance(groups: GroupHome, protocol: str) -> None:
+def test_a_static_member_is_back_without_a_rebalance(groups: GroupBroker, protocol: str) -> None:
     def member(instance_id: str) -> ConfluentMember:
         settings = {"group.protocol": protocol, "group.instance.id": instance_id}
-        return ConfluentMember(groups.home.bootstrap, "g", **settings)
+        return ConfluentMember(groups.harness.bootstrap, "g", **settings)
 
     one, two = member("one"), member("two")
     drive([one, two], lambda: share([one, two]))
@@ -139,9 +139,9 @@ def test_a_static_member_is_back_without_a_rebalance(groups: GroupHome, protocol
 
 @pytest.mark.parametrize("name", ["confluent, range", "confluent, consumer protocol"])
 def test_members_go_on_after_a_restart_of_the_broker(tmp_path: Path, name: str) -> None:
-    with group_home(tmp_path / "data", **QUICK, **fixed_port()) as groups:
+    with group_broker(tmp_path / "data", **QUICK, **fixed_port()) as groups:
         groups.make_topic(TOPIC, PARTITIONS)
-        member = MAKERS[name](groups.home.bootstrap, "g")
+        member = MAKERS[name](groups.harness.bootstrap, "g")
         first = produce(groups, 0, 20)
         assert sorted(read([member], first)) == sorted(first)
         member.commit()
@@ -151,10 +151,10 @@ def test_members_go_on_after_a_restart_of_the_broker(tmp_path: Path, name: str) 
         member.close()
 
 
-def test_a_group_moves_to_the_new_protocol_member_by_member(groups: GroupHome) -> None:
-    old = ConfluentMember(groups.home.bootstrap, "g")
+def test_a_group_moves_to_the_new_protocol_member_by_member(groups: GroupBroker) -> None:
+    old = ConfluentMember(groups.harness.bootstrap, "g")
     drive([old], lambda: share([old]))
-    new = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": "consumer"})
+    new = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": "consumer"})
     drive([old, new], lambda: share([old, new]))
     (listed,) = groups.client.call(ApiKey.LIST_GROUPS).groups
     assert listed.group_type == "consumer"
@@ -167,15 +167,15 @@ def test_a_group_moves_to_the_new_protocol_member_by_member(groups: GroupHome) -
     old.close()
 
 
-def test_topics_by_regular_expression(groups: GroupHome) -> None:
-    member = ConfluentMember(groups.home.bootstrap, "g", **{"group.protocol": "consumer"})
+def test_topics_by_regular_expression(groups: GroupBroker) -> None:
+    member = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": "consumer"})
     member.consumer.subscribe(["^t.*"])
     drive([member], lambda: share([member]))
     member.close()
 
 
-def epoch_of(groups: GroupHome, protocol: str) -> int:
-    group = groups.home.call(lambda: groups.home.broker.groups.shard_of("g").groups["g"])
+def epoch_of(groups: GroupBroker, protocol: str) -> int:
+    group = groups.harness.call(lambda: groups.harness.broker.groups.shard_of("g").groups["g"])
     return int(getattr(group, "generation_id" if protocol == "classic" else "group_epoch"))
 
 

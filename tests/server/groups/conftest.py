@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 
 
 @pytest.fixture
-def groups(tmp_path: Path) -> Iterator[GroupHome]:
-    with group_home(tmp_path / "data") as home:
-        yield home
+def groups(tmp_path: Path) -> Iterator[GroupBroker]:
+    with group_broker(tmp_path / "data") as groups:
+        yield groups

@@ -46,12 +46,12 @@ class Script:
 
     def __init__(self, client: WireClient) -> None:
         self.client = client
-        self.answers: list[Any] = []
+        self.replies: list[Any] = []
         self.names: dict[str, str] = {}
 
     def call(self, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
         answer = self.client.call(api, version, **values)
-        self.answers.append((api.name, self.plain(answer)))
+        self.replies.append((api.name, self.plain(answer)))
         return answer
 
     def find(self, group: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from log_maker import batch
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 from server.harness import PATIENCE_S
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, TopicPartition
@@ -26,8 +26,8 @@ OFFSETS = TopicPartition("__consumer_offsets", 0)
 class Committing:
     """A commit on its own connection, without its response."""
 
-    def __init__(self, groups: GroupHome, offset: int, group: str = "g") -> None:
-        self._client = groups.home.client()
+    def __init__(self, groups: GroupBroker, offset: int, group: str = "g") -> None:
+        self._client = groups.harness.client()
         part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         self._sent = self._client.send(
             ApiKey.OFFSET_COMMIT,
@@ -49,36 +49,36 @@ class Committing:
         return int(topic.partitions[0].error_code)
 
 
-def wait_until_pending(groups: GroupHome, changes: int) -> None:
+def wait_until_pending(groups: GroupBroker, changes: int) -> None:
     """Wait until the open batch contains this many changes."""
-    (owned,) = groups.home.broker.groups._partitions.values()
+    (owned,) = groups.harness.broker.groups._partitions.values()
 
     def pending() -> bool:
         gathered = owned._journal._batch
         return gathered is not None and len(gathered.waiting) == changes
 
-    groups.home.wait_for(pending)
+    groups.harness.wait_for(pending)
 
 
-def counts(groups: GroupHome) -> list[int]:
+def counts(groups: GroupBroker) -> list[int]:
     """Return the number of records in each batch of the log, including transaction markers."""
-    log = groups.home.broker.replicas.partition(OFFSETS).log
+    log = groups.harness.broker.replicas.partition(OFFSETS).log
     data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
     return scan_batches(data).record_count.tolist()
 
 
 @pytest.fixture
-def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GroupHome]:
+def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GroupBroker]:
     """Yield a broker with one partition. The linger is the test's parameter, or longer than the test."""
     linger_ms = getattr(request, "param", 10_000_000)
     settings = {"offsets_topic_num_partitions": "1", "group_coordinator_append_linger_ms": str(linger_ms)}
-    with group_home(tmp_path / "data", **settings) as home:
-        home.make_topic()
-        home.find()
-        yield home
+    with group_broker(tmp_path / "data", **settings) as groups:
+        groups.make_topic()
+        groups.find()
+        yield groups
 
 
-def test_a_fetch_sees_nothing_that_a_crash_could_take(groups: GroupHome) -> None:
+def test_a_fetch_sees_nothing_that_a_crash_could_take(groups: GroupBroker) -> None:
     committing = [Committing(groups, 1), Committing(groups, 2)]
     wait_until_pending(groups, 2)
     assert [one.is_answered for one in committing] == [False, False]
@@ -89,13 +89,13 @@ def test_a_fetch_sees_nothing_that_a_crash_could_take(groups: GroupHome) -> None
 
 
 @pytest.mark.parametrize("groups", [20], indirect=True)
-def test_the_response_comes_when_the_linger_is_over(groups: GroupHome) -> None:
+def test_the_response_comes_when_the_linger_is_over(groups: GroupBroker) -> None:
     assert [Committing(groups, number).error() for number in range(3)] == [0, 0, 0]
     assert counts(groups) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("groups", [-1], indirect=True)
-def test_adaptive_what_has_arrived_goes_together(groups: GroupHome) -> None:
+def test_adaptive_what_has_arrived_goes_together(groups: GroupBroker) -> None:
     """Commits share batches if they arrive while the event loop is busy."""
     all_sent = threading.Event()
     is_busy = threading.Event()
@@ -104,7 +104,7 @@ def test_adaptive_what_has_arrived_goes_together(groups: GroupHome) -> None:
         is_busy.set()
         assert all_sent.wait(PATIENCE_S)
 
-    asking = threading.Thread(target=groups.home.call, args=(busy,))
+    asking = threading.Thread(target=groups.harness.call, args=(busy,))
     asking.start()
     assert is_busy.wait(PATIENCE_S)
     committing = [Committing(groups, number, f"g{number}") for number in range(10)]
@@ -115,7 +115,7 @@ def test_adaptive_what_has_arrived_goes_together(groups: GroupHome) -> None:
     assert len(counts(groups)) < 10
 
 
-def test_a_marker_goes_behind_it(groups: GroupHome) -> None:
+def test_a_marker_goes_behind_it(groups: GroupBroker) -> None:
     client, who = groups.client, {"transactional_id": "tx"}
     client.call(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=["tx"])
     made = client.call(ApiKey.INIT_PRODUCER_ID, transaction_timeout=60_000, **who)
@@ -132,12 +132,12 @@ def test_a_marker_goes_behind_it(groups: GroupHome) -> None:
     assert counts(groups) == [1, 1, 1]
 
 
-def test_what_somebody_else_appends_has_the_groups_read_again(groups: GroupHome) -> None:
+def test_what_somebody_else_appends_has_the_groups_read_again(groups: GroupBroker) -> None:
     """The other writer may be an administrator's tool."""
-    groups.home.call(lambda: append(groups))
+    groups.harness.call(lambda: append(groups))
     committing = Committing(groups, 1)
     wait_until_pending(groups, 1)
-    groups.home.call(lambda: append(groups))
+    groups.harness.call(lambda: append(groups))
     assert groups.client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked()]).groups[0].error_code == 0
     assert committing.error() == ErrorCode.NOT_COORDINATOR
     groups.wait_for_groups()
@@ -152,12 +152,12 @@ def asked() -> dict[str, Any]:
     return {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
 
 
-def append(groups: GroupHome) -> None:
+def append(groups: GroupBroker) -> None:
     made = bytearray(batch(0, [b"what no group can read"], key=b"\0\x63"))
-    groups.home.broker.replicas.partition(OFFSETS).append(made)
+    groups.harness.broker.replicas.partition(OFFSETS).append(made)
 
 
-def test_who_waits_when_the_broker_stops_has_no_response_and_no_record(groups: GroupHome) -> None:
+def test_who_waits_when_the_broker_stops_has_no_response_and_no_record(groups: GroupBroker) -> None:
     committing = Committing(groups, 1)
     wait_until_pending(groups, 1)
     groups.restart()

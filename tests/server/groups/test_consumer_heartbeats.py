@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.groups.rig import Consumer, MemoryTopics, Rig, settle
+from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroupState
 from tidelog.server.groups.consumer.consumer_member import MemberState
@@ -12,8 +12,8 @@ from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.settings import ConsumerGroupSettings, GroupTimeouts
 
 
-def rig(**settings: object) -> Rig:
-    return Rig(MemoryTopics(a=6), consumer=ConsumerGroupSettings(**settings))  # type: ignore[arg-type]
+def harness(**settings: object) -> ShardHarness:
+    return ShardHarness(MemoryTopics(a=6), consumer=ConsumerGroupSettings(**settings))  # type: ignore[arg-type]
 
 
 def of_a(*numbers: int) -> set[tuple[str, int]]:
@@ -21,7 +21,7 @@ def of_a(*numbers: int) -> set[tuple[str, int]]:
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
-    group = rig()
+    group = harness()
     answer = group.beat("m1", 0).one
     assert (answer["member_epoch"], answer["heartbeat_interval"]) == (2, 5000)
     assert answer["assignment"]["topic_partitions"] == [
@@ -31,11 +31,11 @@ def test_the_first_member_gets_everything_at_once() -> None:
 
 
 def test_a_member_without_an_id_is_given_one() -> None:
-    assert len(rig().beat("", 0).one["member_id"]) == 36
+    assert len(harness().beat("", 0).one["member_id"]) == 36
 
 
 def test_records_of_a_join_are_written_in_kafkas_order() -> None:
-    group = rig()
+    group = harness()
     group.beat("m1", 0)
     assert [record.number for record in group.journal.records] == [
         consumer_records.MEMBER,
@@ -47,7 +47,7 @@ def test_records_of_a_join_are_written_in_kafkas_order() -> None:
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing_and_says_little() -> None:
-    group = rig()
+    group = harness()
     one = Consumer(group, "m1")
     settle(one)
     written = len(group.journal.lines)
@@ -57,7 +57,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing_and_says_little() -> No
 
 
 def test_a_partition_is_given_to_another_member_only_after_the_first_one_gave_it_up() -> None:
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     one.beat()
     two.beat()
@@ -80,7 +80,7 @@ def test_a_partition_is_given_to_another_member_only_after_the_first_one_gave_it
 
 
 def test_who_does_not_give_up_partitions_in_time_is_removed() -> None:
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     one.beat(), two.beat(), one.beat()
     for _ in range(6):
@@ -93,7 +93,7 @@ def test_who_does_not_give_up_partitions_in_time_is_removed() -> None:
 
 
 def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
-    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(session_timeout_ms=50_000, assignment_interval_ms=0))
+    group = ShardHarness(MemoryTopics(a=6), timeouts=GroupTimeouts(session_timeout_ms=50_000, assignment_interval_ms=0))
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
     for _ in range(10):
@@ -105,7 +105,7 @@ def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
 
 
 def test_a_removal_that_cannot_be_written_is_tried_again() -> None:
-    group = rig()
+    group = harness()
     Consumer(group, "m1").beat()
     group.journal.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     group.wait(45_000)
@@ -116,7 +116,7 @@ def test_a_removal_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_a_member_that_leaves_is_gone_at_once() -> None:
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
     assert one.leave() is ErrorCode.NONE
@@ -135,7 +135,7 @@ def test_a_member_that_leaves_is_gone_at_once() -> None:
 ])  # fmt: skip
 def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
     """The previous epoch is valid for a member that missed a response, if it owns no other partitions."""
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
     assert (one.epoch, group.consumer.members["m1"].previous_member_epoch) == (3, 2)
@@ -143,7 +143,7 @@ def test_epochs(epoch: int, owned: object, error: ErrorCode) -> None:
 
 
 def test_requests_to_groups_and_members_that_are_not_there() -> None:
-    group = rig()
+    group = harness()
     assert group.beat("m1", 2).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert group.beat("m1", -1).error is ErrorCode.GROUP_ID_NOT_FOUND
     group.beat("m1", 0)
@@ -152,14 +152,14 @@ def test_requests_to_groups_and_members_that_are_not_there() -> None:
 
 
 def test_a_group_that_is_full_takes_nobody_else() -> None:
-    group = rig(max_size=1)
+    group = harness(max_size=1)
     group.beat("m1", 0)
     assert group.beat("m2", 0).error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.beat("m1", 2).error is ErrorCode.NONE
 
 
 def test_a_change_that_cannot_be_written_did_not_happen() -> None:
-    group = rig()
+    group = harness()
     group.journal.error = ErrorCode.NOT_COORDINATOR
     assert group.beat("m1", 0).error is ErrorCode.NOT_COORDINATOR
     assert not group.shard.groups
@@ -168,12 +168,12 @@ def test_a_change_that_cannot_be_written_did_not_happen() -> None:
 
 
 def test_a_member_that_reads_other_topics_gets_another_assignment() -> None:
-    group = Rig(MemoryTopics(a=2, b=2))
+    group = ShardHarness(MemoryTopics(a=2, b=2))
     one = Consumer(group, "m1", topic_names=frozenset({"a"}))
     settle(one)
     assert one.partitions == of_a(0, 1)
-    answers = group.beat("m1", one.epoch, topic_names=frozenset({"b"}), owned=one.owned)
-    assert answers.one["assignment"]["topic_partitions"] == []
+    replies = group.beat("m1", one.epoch, topic_names=frozenset({"b"}), owned=one.owned)
+    assert replies.one["assignment"]["topic_partitions"] == []
     one.owned = {}
     settle(one)
     assert one.partitions == {("b", 0), ("b", 1)}
@@ -181,40 +181,40 @@ def test_a_member_that_reads_other_topics_gets_another_assignment() -> None:
 
 
 def test_new_partitions_and_deleted_topics_are_noticed_with_the_next_heartbeat() -> None:
-    group = rig()
+    group = harness()
     one = Consumer(group, "m1", topic_names=frozenset({"a", "later"}))
     settle(one)
     group.topics.make("a", 8)
-    group.shard.look_at_topics(frozenset({"a"}))
+    group.shard.mark_topics_changed(frozenset({"a"}))
     settle(one)
     assert one.partitions == of_a(*range(8))
     group.topics.make("later", 1)
-    group.shard.look_at_topics(frozenset({"later"}))
+    group.shard.mark_topics_changed(frozenset({"later"}))
     settle(one)
     assert ("later", 0) in one.partitions
     group.topics.delete("a")
-    group.shard.look_at_topics(frozenset({"a"}))
+    group.shard.mark_topics_changed(frozenset({"a"}))
     settle(one)
     assert one.partitions == {("later", 0)}
     assert group.consumer.group_epoch == 5
 
 
 def test_a_change_of_a_topic_nobody_reads_changes_nothing() -> None:
-    group = rig()
+    group = harness()
     one = Consumer(group, "m1", topic_names=frozenset({"a"}))
     settle(one)
     group.topics.make("b", 3)
-    group.shard.look_at_topics(frozenset({"b"}))
+    group.shard.mark_topics_changed(frozenset({"b"}))
     settle(one)
     assert group.consumer.group_epoch == 2
 
 
 def test_a_new_coordinator_rebalances_nothing_that_is_as_it_was() -> None:
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     settle(one, two)
     again = group.reloaded()
-    one.rig = two.rig = again
+    one.harness = two.harness = again
     written = len(again.journal.lines)
     settle(one, two)
     assert len(again.journal.lines) == written
@@ -222,11 +222,11 @@ def test_a_new_coordinator_rebalances_nothing_that_is_as_it_was() -> None:
 
 
 def test_a_new_coordinator_waits_one_session_for_the_members_and_for_what_they_are_to_give_up() -> None:
-    group = rig()
+    group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")
     one.beat(), two.beat(), one.beat()
     again = group.reloaded()
-    two.rig = again
+    two.harness = again
     for _ in range(6):
         again.wait(5_000)
         again.beat("m1", 2)
@@ -235,7 +235,7 @@ def test_a_new_coordinator_waits_one_session_for_the_members_and_for_what_they_a
 
 
 def test_the_assignor_that_most_members_name_is_taken() -> None:
-    group = Rig(MemoryTopics(a=3, b=3))
+    group = ShardHarness(MemoryTopics(a=3, b=3))
     members = [
         Consumer(group, f"m{number}", assignor=name) for number, name in enumerate(("range", "range", "uniform"))
     ]
@@ -246,7 +246,7 @@ def test_the_assignor_that_most_members_name_is_taken() -> None:
 
 def test_between_two_target_assignments_is_the_groups_interval() -> None:
     """The first target assignment is computed immediately. The next one waits for the interval."""
-    group = Rig(MemoryTopics(a=6), timeouts=GroupTimeouts(assignment_interval_ms=1_000))
+    group = ShardHarness(MemoryTopics(a=6), timeouts=GroupTimeouts(assignment_interval_ms=1_000))
     one, two, three = (Consumer(group, f"m{number}") for number in range(3))
     one.beat()
     assert one.partitions == of_a(*range(6))
@@ -263,7 +263,7 @@ def test_between_two_target_assignments_is_the_groups_interval() -> None:
 
 
 def test_a_member_that_names_another_assignor_makes_another_epoch() -> None:
-    group = Rig(MemoryTopics(a=3))
+    group = ShardHarness(MemoryTopics(a=3))
     one = Consumer(group, "m1")
     settle(one)
     group.beat("m1", one.epoch, assignor="uniform")
@@ -276,7 +276,7 @@ def test_a_member_that_names_another_assignor_makes_another_epoch() -> None:
 
 
 def test_a_static_member_that_is_away_keeps_its_partitions_for_who_comes_back() -> None:
-    group = rig()
+    group = harness()
     one = Consumer(group, "m1", instance_id="i1")
     two = Consumer(group, "m2", instance_id="i2")
     settle(one, two)
@@ -292,7 +292,7 @@ def test_a_static_member_that_is_away_keeps_its_partitions_for_who_comes_back() 
 
 
 def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
-    group = rig()
+    group = harness()
     one = Consumer(group, "m1", instance_id="i1")
     two = Consumer(group, "m2", instance_id="i2")
     settle(one, two)
@@ -313,13 +313,13 @@ def test_a_static_member_that_stays_away_loses_its_partitions() -> None:
     ("m1", 2, "i1", ErrorCode.NONE),
 ])  # fmt: skip
 def test_an_instance_id_belongs_to_its_member(member_id: str, epoch: int, instance_id: str, error: ErrorCode) -> None:
-    group = rig()
+    group = harness()
     group.beat("m1", 0, instance_id="i1")
     assert group.beat(member_id, epoch, instance_id=instance_id).error is error
 
 
 def test_a_static_member_that_leaves_for_good_is_removed() -> None:
-    group = rig()
+    group = harness()
     group.beat("m1", 0, instance_id="i1")
     assert group.beat("m1", -1, instance_id="i1").one["member_epoch"] == -1
     assert group.consumer.is_empty
@@ -330,7 +330,7 @@ def test_a_static_member_that_leaves_for_good_is_removed() -> None:
 
 
 def test_an_empty_classic_group_becomes_a_consumer_group_and_back() -> None:
-    group = rig()
+    group = harness()
     group.stable()
     group.wait(10_000)
     assert group.classic.is_empty

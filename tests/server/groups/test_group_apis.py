@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 from server.harness import PATIENCE_S, BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -30,25 +30,25 @@ def test_partitions_are_those_java_finds(key: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_coordinator_is_found_and_the_topic_made(groups: GroupHome, version: int) -> None:
+def test_a_coordinator_is_found_and_the_topic_made(groups: GroupBroker, version: int) -> None:
     keys = {"key": "g"} if version < 4 else {"coordinator_keys": ["g", "h"]}
     answer = groups.client.call(ApiKey.FIND_COORDINATOR, version, key_type=0, **keys)
     found = [answer] if version < 4 else list(answer.coordinators)
     assert {(one.error_code, one.node_id, one.host, one.port) for one in found} == {
-        (0, 1, "127.0.0.1", groups.home.port)
+        (0, 1, "127.0.0.1", groups.harness.port)
     }
-    topic = groups.home.call(lambda: groups.home.broker.metadata.image.topics["__consumer_offsets"])
+    topic = groups.harness.call(lambda: groups.harness.broker.metadata.image.topics["__consumer_offsets"])
     assert len(topic.partitions) == 4
 
 
-def test_coordinators_that_there_are_none_of(groups: GroupHome) -> None:
+def test_coordinators_that_there_are_none_of(groups: GroupBroker) -> None:
     answer = groups.client.call(ApiKey.FIND_COORDINATOR, key_type=2, coordinator_keys=["g:x:0"])
     assert answer.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
     answer = groups.client.call(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=["tx"])
     assert answer.coordinators[0].error_code == 0
 
 
-def test_before_the_topic_is_there_nobody_coordinates(groups: GroupHome) -> None:
+def test_before_the_topic_is_there_nobody_coordinates(groups: GroupBroker) -> None:
     assert groups.join().error_code == ErrorCode.NOT_COORDINATOR
     assert groups.commit(1, generation_id_or_member_epoch=-1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     groups.make_topic()
@@ -56,7 +56,7 @@ def test_before_the_topic_is_there_nobody_coordinates(groups: GroupHome) -> None
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(groups: GroupHome, version: int) -> None:
+def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(groups: GroupBroker, version: int) -> None:
     groups.find()
     joined = groups.join(version=version)
     if version >= 4:
@@ -82,14 +82,14 @@ def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(groups: Gro
     ({"protocols": []}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ({"member_id": "who"}, ErrorCode.UNKNOWN_MEMBER_ID),
 ])  # fmt: skip
-def test_joins_that_no_group_takes(groups: GroupHome, fields: dict[str, Any], error: ErrorCode) -> None:
+def test_joins_that_no_group_takes(groups: GroupBroker, fields: dict[str, Any], error: ErrorCode) -> None:
     groups.find()
     assert groups.join(**fields).error_code == error
     assert groups.join(version=0, **fields).error_code == error
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_offsets_are_committed_and_fetched_in_every_version(groups: GroupHome, version: int) -> None:
+def test_offsets_are_committed_and_fetched_in_every_version(groups: GroupBroker, version: int) -> None:
     groups.make_topic()
     groups.find()
     assert groups.commit(42, version) == 0
@@ -104,7 +104,7 @@ def test_offsets_are_committed_and_fetched_in_every_version(groups: GroupHome, v
     assert (second.committed_offset, second.metadata, second.error_code) == (-1, "", 0)
 
 
-def test_offsets_of_all_partitions_and_of_several_groups(groups: GroupHome) -> None:
+def test_offsets_of_all_partitions_and_of_several_groups(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     groups.commit(1)
@@ -121,7 +121,7 @@ def test_offsets_of_all_partitions_and_of_several_groups(groups: GroupHome) -> N
 
 
 @pytest.mark.parametrize("version", [1, 2, 9])
-def test_offsets_of_a_group_that_is_elsewhere(groups: GroupHome, version: int) -> None:
+def test_offsets_of_a_group_that_is_elsewhere(groups: GroupBroker, version: int) -> None:
     asked = {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
     if version < 8:
         answer = groups.client.call(ApiKey.OFFSET_FETCH, version, **asked)
@@ -131,23 +131,23 @@ def test_offsets_of_a_group_that_is_elsewhere(groups: GroupHome, version: int) -
     assert error == ErrorCode.NOT_COORDINATOR
 
 
-def test_topics_that_are_not_there(groups: GroupHome) -> None:
+def test_topics_that_are_not_there(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     assert groups.commit(1, topic={"name": "gone"}) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert groups.fetch(topic="gone").committed_offset == -1, "to ask is no error"
 
 
-def test_offsets_of_a_topic_that_is_deleted_go_with_it(groups: GroupHome) -> None:
+def test_offsets_of_a_topic_that_is_deleted_go_with_it(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     groups.commit(7)
-    groups.home.run(lambda: groups.home.broker.metadata.delete_topics(["t"]))
+    groups.harness.run(lambda: groups.harness.broker.metadata.delete_topics(["t"]))
     groups.make_topic()
     assert groups.fetch().committed_offset == -1
 
 
-def test_a_group_is_listed_described_and_deleted(groups: GroupHome) -> None:
+def test_a_group_is_listed_described_and_deleted(groups: GroupBroker) -> None:
     groups.make_topic()
     member_id, generation = groups.stable_member()
     groups.commit(5, generation_id_or_member_epoch=generation, member_id=member_id)
@@ -180,7 +180,7 @@ def test_a_group_is_listed_described_and_deleted(groups: GroupHome) -> None:
     assert groups.fetch().committed_offset == -1
 
 
-def test_offsets_are_deleted(groups: GroupHome) -> None:
+def test_offsets_are_deleted(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     groups.commit(5)
@@ -196,7 +196,7 @@ def test_offsets_are_deleted(groups: GroupHome) -> None:
 # --- consumer groups ---
 
 
-def test_consumer_groups_over_the_wire(groups: GroupHome) -> None:
+def test_consumer_groups_over_the_wire(groups: GroupBroker) -> None:
     topic_id = groups.make_topic()
     groups.find("k")
     joined = groups.beat("m1", 0)
@@ -229,19 +229,19 @@ def test_consumer_groups_over_the_wire(groups: GroupHome) -> None:
     ({"epoch": -3}, "MemberEpoch is invalid."),
     ({"server_assignor": "mine"}, "ServerAssignor mine is not supported. Supported assignors: uniform, range."),
 ])  # fmt: skip
-def test_heartbeats_that_no_group_takes(groups: GroupHome, fields: dict[str, Any], message: str) -> None:
+def test_heartbeats_that_no_group_takes(groups: GroupBroker, fields: dict[str, Any], message: str) -> None:
     groups.find("k")
     given = {"member_id": "m1", "epoch": 0} | fields
     assert groups.beat(**given).error_message == message
 
 
 def test_without_the_feature_there_are_no_consumer_groups(tmp_path: Any) -> None:
-    with group_home(tmp_path / "data", group_coordinator_rebalance_protocols="classic") as groups:
+    with group_broker(tmp_path / "data", group_coordinator_rebalance_protocols="classic") as groups:
         groups.find("k")
         assert groups.beat("m1", 0).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_group_has_time_outs_of_its_own(groups: GroupHome) -> None:
+def test_a_group_has_time_outs_of_its_own(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find("k")
     operation = {"name": "consumer.heartbeat.interval.ms", "config_operation": 0, "value": "7000"}
@@ -254,7 +254,7 @@ def test_a_group_has_time_outs_of_its_own(groups: GroupHome) -> None:
 # --- restarts ---
 
 
-def test_groups_and_offsets_are_there_after_a_restart(groups: GroupHome) -> None:
+def test_groups_and_offsets_are_there_after_a_restart(groups: GroupBroker) -> None:
     groups.make_topic()
     member_id, generation = groups.stable_member()
     groups.commit(5, generation_id_or_member_epoch=generation, member_id=member_id)
@@ -268,9 +268,9 @@ def test_groups_and_offsets_are_there_after_a_restart(groups: GroupHome) -> None
     assert groups.commit(6, generation_id_or_member_epoch=generation, member_id=member_id) == 0
 
 
-def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: GroupHome) -> None:
+def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: GroupBroker) -> None:
     member_id, _ = groups.stable_member()
-    with groups.home.client() as other:
+    with groups.harness.client() as other:
         asked = {
             "group_id": "g",
             "session_timeout": 30_000,
@@ -290,10 +290,10 @@ def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: Group
 
 @pytest.mark.parametrize("key_type", [0, 1])
 def test_a_coordinator_is_named_when_it_has_the_partition(
-    groups: GroupHome, monkeypatch: pytest.MonkeyPatch, key_type: int
+    groups: GroupBroker, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     """The topic is in the metadata before its logs exist. FindCoordinator waits for the logs."""
-    home, logs = groups.home, groups.home.broker.logs
+    harness, logs = groups.harness, groups.harness.broker.logs
     may_be_made = threading.Event()
     make = logs.get_or_create
 
@@ -306,12 +306,12 @@ def test_a_coordinator_is_named_when_it_has_the_partition(
 
     monkeypatch.setattr(logs, "get_or_create", make_later)
     topic = GROUP_METADATA_TOPIC if key_type == 0 else TRANSACTION_STATE_TOPIC
-    with home.client() as first, home.client() as second:
+    with harness.client() as first, harness.client() as second:
         sent = [(first, find(first))]
-        home.wait_for(lambda: bool(home.broker.metadata.committed_settings(topic)))
+        harness.wait_for(lambda: bool(harness.broker.metadata.committed_settings(topic)))
         sent.append((second, find(second)))
-        home.wait_for(lambda: _waiting(home, first, second) == 2)
-        assert [home.call(lambda: _waiting(home, first, second)) for _turn in range(5)] == [2] * 5
+        harness.wait_for(lambda: _waiting(harness, first, second) == 2)
+        assert [harness.call(lambda: _waiting(harness, first, second)) for _turn in range(5)] == [2] * 5
         may_be_made.set()
         for client, correlation_id in sent:
             (found,) = client.receive(ApiKey.FIND_COORDINATOR, 6, correlation_id).coordinators
@@ -324,7 +324,7 @@ def test_a_coordinator_is_named_when_it_has_the_partition(
             assert answer.error_code == 0
 
 
-def _waiting(home: BrokerHome, *clients: WireClient) -> int:
+def _waiting(harness: BrokerHome, *clients: WireClient) -> int:
     """Return the number of these clients that wait for a response."""
     ports = {client.socket.getsockname()[1] for client in clients}
-    return sum(not one.is_idle for one in home.broker.listeners[0].connections if one.client.port in ports)
+    return sum(not one.is_idle for one in harness.broker.listeners[0].connections if one.client.port in ports)

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from real_kafka.java import run_java
-from server.groups.group_home import GroupHome
-from server.groups.rig import GROUP, Answers, Rig
+from server.groups.group_broker import GroupBroker
+from server.groups.shard_harness import GROUP, Replies, ShardHarness
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.groups.classic.syncing import MemberClaim
@@ -22,27 +22,27 @@ NOT_HERE = ("share-", "streams-", "event-", "batch-", "background-", "thread-idl
 HOUR_MINUTES = 60
 
 
-def reported(groups: GroupHome) -> dict[str, float]:
+def reported(groups: GroupBroker) -> dict[str, float]:
     """Return the metrics by name and tags."""
     return {
         ",".join((sample.name.name, *(value for _, value in sample.name.tags))): sample.values["Value"]
-        for sample in groups.home.broker.metrics.samples()
+        for sample in groups.harness.broker.metrics.samples()
         if sample.name.type in TYPES
     }
 
 
-def counted(groups: GroupHome) -> dict[str, float]:
+def counted(groups: GroupBroker) -> dict[str, float]:
     """Return the metrics that are not zero, without rates and times."""
     return {
         name: value for name, value in reported(groups).items() if value and "-rate" not in name and "time" not in name
     }
 
 
-def test_nothing_is_told_before_there_is_a_coordinator(groups: GroupHome) -> None:
+def test_nothing_is_told_before_there_is_a_coordinator(groups: GroupBroker) -> None:
     assert not reported(groups)
 
 
-def test_groups_offsets_and_partitions_are_counted(groups: GroupHome) -> None:
+def test_groups_offsets_and_partitions_are_counted(groups: GroupBroker) -> None:
     groups.make_topic()
     member, generation = groups.stable_member()
     assert groups.commit(5, generation_id_or_member_epoch=generation, member_id=member) == 0
@@ -67,7 +67,7 @@ def test_groups_offsets_and_partitions_are_counted(groups: GroupHome) -> None:
     assert 0 < reported(groups)["offset-commit-rate"] <= 2 / 30
 
 
-def test_deleted_offsets_are_counted(groups: GroupHome) -> None:
+def test_deleted_offsets_are_counted(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     assert groups.commit(6) == 0
@@ -78,18 +78,18 @@ def test_deleted_offsets_are_counted(groups: GroupHome) -> None:
 
 
 def test_expired_offsets_are_counted() -> None:
-    rig = Rig(offsets_retention_minutes=HOUR_MINUTES)
-    rig.shard.resume()
+    harness = ShardHarness(offsets_retention_minutes=HOUR_MINUTES)
+    harness.shard.resume()
     offsets = [OffsetToCommit(TopicPartition("t", number), 5) for number in range(3)]
     nobody = MemberClaim(group_id=GROUP, member_id="", generation_id=-1, instance_id=None)
-    rig.shard.commits.commit(CommitClaim(member=nobody, version=9), offsets, Answers())
-    rig.wait(2 * HOUR_MINUTES * 60_000)
-    counts = rig.shard.context.counts
+    harness.shard.commits.commit(CommitClaim(member=nobody, version=9), offsets, Replies())
+    harness.wait(2 * HOUR_MINUTES * 60_000)
+    counts = harness.shard.context.counts
     assert (counts.commits.count, counts.expirations.count) == (3, 3)
-    assert rig.shard.offsets.count == 0
+    assert harness.shard.offsets.count == 0
 
 
-def test_a_partition_that_cannot_be_read_has_failed(groups: GroupHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_cannot_be_read_has_failed(groups: GroupBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     groups.find()
 
     def failed_load(*_given: object, **_options: object) -> None:
@@ -104,18 +104,18 @@ def test_a_partition_that_cannot_be_read_has_failed(groups: GroupHome, monkeypat
     assert (values["num-partitions,failed"], values["num-partitions,active"]) == (1, 3)
 
 
-def test_every_metric_in_the_table_is_reported_until_the_end(groups: GroupHome) -> None:
+def test_every_metric_in_the_table_is_reported_until_the_end(groups: GroupBroker) -> None:
     groups.find()
     assert {name.partition(",")[0] for name in reported(groups)} == {one.name for one in METRICS}
-    groups.home.stop()
+    groups.harness.stop()
     assert not reported(groups)
 
 
 @pytest.mark.kafka
-def test_names_and_tags_are_kafkas(groups: GroupHome) -> None:
+def test_names_and_tags_are_kafkas(groups: GroupBroker) -> None:
     theirs = set(run_java("GroupMetrics").splitlines())
     groups.find()
-    ours = {str(sample.name) for sample in groups.home.broker.metrics.samples() if sample.name.type in TYPES}
+    ours = {str(sample.name) for sample in groups.harness.broker.metrics.samples() if sample.name.type in TYPES}
     assert ours - theirs == set()
     left = [name for name in theirs - ours if not any(f"name={word}" in name for word in NOT_HERE)]
     assert sorted(left) == [

@@ -56,7 +56,7 @@ def kafka(directory: Path) -> Iterator[WireClient]:
 def ours(directory: Path) -> Iterator[WireClient]:
     settings = {key.replace(".", "_"): text for key, text in {**SMALL, **SETTINGS}.items()}
     places = {"controller_quorum_voters": "1@127.0.0.1:2"}
-    with running_broker(directory, **settings, **places) as home, home.client() as client:
+    with running_broker(directory, **settings, **places) as harness, harness.client() as client:
         yield client
 
 
@@ -79,7 +79,7 @@ def test_answers_and_records_are_the_same(tmp_path: Path) -> None:
             moving_life(scripts[name])
             ids_life(scripts[name])
         records[name] = scripts[name].records(directory)
-    assert differing(scripts["ours"].answers, scripts["kafka"].answers) == []
+    assert differing(scripts["ours"].replies, scripts["kafka"].replies) == []
     assert differing(records["ours"], records["kafka"]) == []
 
 
@@ -110,7 +110,7 @@ def test_groups_go_on_when_the_other_takes_the_directory_over(tmp_path: Path, or
 
 def test_share_and_streams_groups_stay_what_they_are(tmp_path: Path) -> None:
     """Our broker responds to other protocols' requests as Kafka does. Kafka then loads its groups again."""
-    made, answers = tmp_path / "made" / "data", {}
+    made, replies = tmp_path / "made" / "data", {}
     with kafka(made) as client:
         make_topic(client)
         make_unserved_groups(Script(client))
@@ -120,8 +120,8 @@ def test_share_and_streams_groups_stay_what_they_are(tmp_path: Path) -> None:
         with broker(directory) as client:
             script = Script(client)
             unserved_life(script)
-            answers[name] = script.answers
-    assert differing(answers["ours"], answers["kafka"]) == []
+            replies[name] = script.replies
+    assert differing(replies["ours"], replies["kafka"]) == []
     with ours(directory) as client:
         Script(client).find(EMPTY_SHARE)
         (answer,) = client.call(ApiKey.DELETE_GROUPS, groups_names=[EMPTY_SHARE]).results

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.groups.group_home import GroupHome, group_home
+from server.groups.group_broker import GroupBroker, group_broker
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -23,7 +23,7 @@ COUNT = 120
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_what_was_written_in_any_codec_is_read_in_chunks(tmp_path: Path, codec: int) -> None:
     settings = {"offsets_topic_compression_codec": str(codec), "offsets_load_buffer_size": "500"}
-    with group_home(tmp_path / "data", **settings) as groups:
+    with group_broker(tmp_path / "data", **settings) as groups:
         groups.make_topic()
         groups.find()
         for number in range(COUNT):
@@ -33,20 +33,20 @@ def test_what_was_written_in_any_codec_is_read_in_chunks(tmp_path: Path, codec: 
         assert found == [max(one for one in range(COUNT) if one % 7 == number) for number in range(7)]
 
 
-def test_records_that_nobody_can_read_cost_nothing_but_themselves(groups: GroupHome) -> None:
+def test_records_that_nobody_can_read_cost_nothing_but_themselves(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     groups.commit(1)
     for key in (b"", b"\0", b"\0\1\0\x07short", b"\0\x63unknown", None):
         batch = bytearray(build_batch(columns_from_lists([b"\0\4value"], keys=[key or b""])))
-        groups.home.call(lambda batch=batch: partition(groups).append(batch, origin=AppendOrigin.COORDINATOR))
+        groups.harness.call(lambda batch=batch: partition(groups).append(batch, origin=AppendOrigin.COORDINATOR))
     groups.commit(2)
     groups.restart()
     assert groups.fetch().committed_offset == 2
     assert groups.commit(3) == 0
 
 
-def test_while_it_is_read_clients_are_told_to_wait(groups: GroupHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_it_is_read_clients_are_told_to_wait(groups: GroupBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     groups.make_topic()
     member_id, generation = groups.stable_member()
     goes_on, is_reading = threading.Event(), threading.Event()
@@ -72,20 +72,20 @@ def test_while_it_is_read_clients_are_told_to_wait(groups: GroupHome, monkeypatc
     )
 
 
-def test_a_partition_that_is_lost_and_led_again_is_read_again(groups: GroupHome) -> None:
+def test_a_partition_that_is_lost_and_led_again_is_read_again(groups: GroupBroker) -> None:
     groups.make_topic()
     groups.find()
     groups.commit(1)
-    coordinator = groups.home.broker.groups
-    number = groups.home.call(lambda: coordinator.partition_of("g"))
-    groups.home.call(lambda: coordinator.resigned(number))
+    coordinator = groups.harness.broker.groups
+    number = groups.harness.call(lambda: coordinator.partition_of("g"))
+    groups.harness.call(lambda: coordinator.resigned(number))
     assert groups.commit(2) == ErrorCode.NOT_COORDINATOR
-    groups.home.call(lambda: coordinator.elected(number, 9))
+    groups.harness.call(lambda: coordinator.elected(number, 9))
     groups.wait_for_groups()
     assert groups.commit(3) == 0
     assert groups.fetch().committed_offset == 3
 
 
-def partition(groups: GroupHome):  # type: ignore[no-untyped-def]
-    number = groups.home.broker.groups.partition_of("g")
-    return groups.home.broker.replicas.partition(TopicPartition("__consumer_offsets", number))
+def partition(groups: GroupBroker):  # type: ignore[no-untyped-def]
+    number = groups.harness.broker.groups.partition_of("g")
+    return groups.harness.broker.replicas.partition(TopicPartition("__consumer_offsets", number))

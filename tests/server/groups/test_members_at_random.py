@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from server.groups.rig import Answers, Consumer, MemoryTopics, Rig
+from server.groups.shard_harness import Consumer, MemoryTopics, Replies, ShardHarness
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
@@ -39,7 +39,7 @@ class ConsumerMembers(RuleBasedStateMachine):
 
     @initialize(regex=st.booleans())
     def begin(self, regex: bool) -> None:
-        self.rig = Rig(MemoryTopics(**TOPICS))
+        self.harness = ShardHarness(MemoryTopics(**TOPICS))
         self.subscription: dict[str, Any] = (
             {"topic_regex": "a|b"} if regex else {"topic_names": frozenset({"a", "b", "new"})}
         )
@@ -52,7 +52,7 @@ class ConsumerMembers(RuleBasedStateMachine):
     def comes(self, assignor: str | None) -> None:
         self.count += 1
         name = f"m{self.count}"
-        self.alive[name] = Consumer(self.rig, name, assignor=assignor, **self.subscription)
+        self.alive[name] = Consumer(self.harness, name, assignor=assignor, **self.subscription)
         assert self.alive[name].beat() is ErrorCode.NONE
 
     @rule(index=st.integers(0, 3), times=st.integers(1, 3))
@@ -67,7 +67,7 @@ class ConsumerMembers(RuleBasedStateMachine):
         """The coordinator applied a heartbeat, but its response is lost. The member's next heartbeat is a full one."""
         member = self.alive[sorted(self.alive)[index % len(self.alive)]]
         if member.epoch:
-            self.rig.beat(member.member_id, member.epoch, owned=member.owned)
+            self.harness.beat(member.member_id, member.epoch, owned=member.owned)
             member.says_all = True
 
     @rule(index=st.integers(0, 3))
@@ -86,36 +86,36 @@ class ConsumerMembers(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         """Live members send a heartbeat every five seconds."""
         for second in range(seconds):
-            self.rig.wait(1000)
+            self.harness.wait(1000)
             if second % 5 == 0:
                 for member in self.alive.values():
                     member.beat()
 
     @rule(partitions=st.integers(1, 4))
-    @precondition(lambda self: "new" not in self.rig.topics.names)
+    @precondition(lambda self: "new" not in self.harness.topics.names)
     def a_topic_is_made(self, partitions: int) -> None:
-        self.rig.topics.make("new", partitions)
-        self.rig.shard.look_at_topics(frozenset({"new"}))
+        self.harness.topics.make("new", partitions)
+        self.harness.shard.mark_topics_changed(frozenset({"new"}))
 
     @rule()
     def the_coordinator_moves(self) -> None:
         before = self.told()
-        self.rig = self.rig.reloaded()
+        self.harness = self.harness.reloaded()
         for member in self.alive.values():
-            member.rig = self.rig
+            member.harness = self.harness
         assert self.told() == before
 
     @rule()
     @precondition(lambda self: self.alive)
     def it_comes_to_rest(self) -> None:
         for _ in range(14):  # longer than a session, so dead members are removed
-            self.rig.wait(5_000)
+            self.harness.wait(5_000)
             for member in self.alive.values():
                 member.beat()
-        assert self.rig.consumer.state is ConsumerGroupState.STABLE
+        assert self.harness.consumer.state is ConsumerGroupState.STABLE
         owned = Counter(partition for member in self.alive.values() for partition in member.partitions)
-        read = [name for name in self.rig.topics.names if name in TOPICS or "topic_names" in self.subscription]
-        topics = [topic for name in read if (topic := self.rig.topics.by_name(name)) is not None]
+        read = [name for name in self.harness.topics.names if name in TOPICS or "topic_names" in self.subscription]
+        topics = [topic for name in read if (topic := self.harness.topics.by_name(name)) is not None]
         assert owned == {(topic.name, number): 1 for topic in topics for number in range(topic.partitions)}
 
     @invariant()
@@ -128,11 +128,11 @@ class ConsumerMembers(RuleBasedStateMachine):
 
     def is_member(self, member: Consumer) -> bool:
         """Return True if the coordinator knows the member. A removed member stops with its next heartbeat."""
-        group = self.rig.shard.groups.get("g")
+        group = self.harness.shard.groups.get("g")
         return isinstance(group, ConsumerGroup) and member.member_id in group.members
 
     def told(self) -> object:
-        group = self.rig.shard.groups.get("g")
+        group = self.harness.shard.groups.get("g")
         if not isinstance(group, ConsumerGroup):
             return None
         assert all(member.member_epoch != STATIC_LEAVING_EPOCH for member in group.members.values())
@@ -144,7 +144,7 @@ class ClassicMembers(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.rig = Rig()
+        self.harness = ShardHarness()
         self.clients: list[Client] = []
 
     @rule(instance=st.sampled_from([None, None, "i1", "i2"]))
@@ -152,7 +152,7 @@ class ClassicMembers(RuleBasedStateMachine):
     def comes(self, instance: str | None) -> None:
         if instance is not None:
             self.clients = [client for client in self.clients if client.instance_id != instance]
-        self.clients.append(Client(self.rig, instance))
+        self.clients.append(Client(self.harness, instance))
         self.clients[-1].act()
 
     @rule(index=st.integers(0, 3))
@@ -168,7 +168,7 @@ class ClassicMembers(RuleBasedStateMachine):
     @rule(seconds=st.integers(1, 12))
     def time_passes(self, seconds: int) -> None:
         for second in range(seconds):
-            self.rig.wait(1000)
+            self.harness.wait(1000)
             if second % 3 == 0:
                 self.all_act()
 
@@ -176,23 +176,23 @@ class ClassicMembers(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     def the_coordinator_moves(self) -> None:
         """An unfinished rebalance is forgotten: the generation before it is stable again."""
-        self.rig = self.rig.reloaded()
+        self.harness = self.harness.reloaded()
         for client in self.clients:
-            client.moved(self.rig)
+            client.moved(self.harness)
 
     @rule()
     @precondition(lambda self: self.clients)
     def it_comes_to_rest(self) -> None:
         for _ in range(40):  # 120 s, longer than all timeouts of the members
-            self.rig.wait(3_000)
+            self.harness.wait(3_000)
             self.all_act()
             self.all_act()
-        group = self.rig.classic
+        group = self.harness.classic
         assert group.state is ClassicState.STABLE
         assert sorted(group.members) == sorted(client.member_id for client in self.clients)
         parts = [part for client in self.clients for part in client.assignment.decode().split()]
         assert sorted(parts) == [str(number) for number in range(8)]
-        loaded = self.rig.reloaded().classic
+        loaded = self.harness.reloaded().classic
         assert (loaded.assignments, loaded.leader_id) == (group.assignments, group.leader_id)
         assert (loaded.generation_id, loaded.static_members) == (group.generation_id, group.static_members)
 
@@ -202,7 +202,11 @@ class ClassicMembers(RuleBasedStateMachine):
             return
         generations: dict[int, list[str]] = {}
         for client in self.clients:
-            if client.state == "stable" and client.rig is self.rig and client.member_id in client.known_members():
+            if (
+                client.state == "stable"
+                and client.harness is self.harness
+                and client.member_id in client.known_members()
+            ):
                 generations.setdefault(client.generation, []).extend(client.assignment.decode().split())
         for parts in generations.values():
             assert len(parts) == len(set(parts))
@@ -215,14 +219,14 @@ class ClassicMembers(RuleBasedStateMachine):
 class Client:
     """A classic consumer. ``act`` takes the next step, like a poll loop."""
 
-    def __init__(self, rig: Rig, instance_id: str | None) -> None:
-        self.rig = rig
+    def __init__(self, harness: ShardHarness, instance_id: str | None) -> None:
+        self.harness = harness
         self.instance_id = instance_id
         self.member_id = ""
         self.generation = -1
         self.assignment = b""
         self.state = "new"
-        self.waiting: Answers | None = None
+        self.waiting: Replies | None = None
 
     def act(self) -> None:
         if self.waiting is not None and not self.waiting:
@@ -230,20 +234,20 @@ class Client:
         step = {"new": self.join, "joining": self.joined, "syncing": self.synced, "stable": self.heartbeat}[self.state]
         step()
 
-    def moved(self, rig: Rig) -> None:
+    def moved(self, harness: ShardHarness) -> None:
         """Continue with the new coordinator. The connection broke, so a pending response never arrives."""
-        self.rig = rig
+        self.harness = harness
         if self.state != "stable":
             self.state, self.waiting = "new", None
 
     def known_members(self) -> set[str]:
-        group = self.rig.shard.groups.get("g")
+        group = self.harness.shard.groups.get("g")
         return set() if group is None else set(group.members)
 
     def join(self) -> None:
         self.assignment = b""
         fields = {"instance_id": self.instance_id, "requires_member_id": self.instance_id is None}
-        self.waiting = self.rig.join(self.member_id, **fields)
+        self.waiting = self.harness.join(self.member_id, **fields)
         self.state = "joining"
 
     def joined(self) -> None:
@@ -259,7 +263,7 @@ class Client:
             ids = [member["member_id"] for member in answer["members"]]
             for index, member_id in enumerate(ids):
                 assignments[member_id] = " ".join(str(part) for part in range(index, 8, len(ids))).encode()
-        self.waiting = self.rig.sync(self.member_id, self.generation, self.instance_id, assignments=assignments)
+        self.waiting = self.harness.sync(self.member_id, self.generation, self.instance_id, assignments=assignments)
         self.state = "syncing"
 
     def synced(self) -> None:
@@ -270,7 +274,7 @@ class Client:
         self.assignment, self.state = answer["assignment"], "stable"
 
     def heartbeat(self) -> None:
-        error = self.rig.heartbeat(self.member_id, self.generation, self.instance_id)
+        error = self.harness.heartbeat(self.member_id, self.generation, self.instance_id)
         if error is not ErrorCode.NONE:
             self.begin_again(error)
 

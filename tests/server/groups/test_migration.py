@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.groups.rig import Consumer, MemoryTopics, Rig, settle
+from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.classic_member import Protocol
 from tidelog.server.groups.classic.classic_state import ClassicState
@@ -24,15 +24,15 @@ def subscription(*topics: str, owned: tuple[int, ...] = ()) -> tuple[Protocol, .
     return (Protocol("range", data), Protocol("cooperative-sticky", data))
 
 
-def classic_group(policy: str = "bidirectional", **fields: Any) -> tuple[Rig, str]:
+def classic_group(policy: str = "bidirectional", **fields: Any) -> tuple[ShardHarness, str]:
     """Create a classic group with one member that owns all four partitions of ``a``."""
-    rig = Rig(MemoryTopics(a=4), consumer=ConsumerGroupSettings(migration_policy=policy))
+    harness = ShardHarness(MemoryTopics(a=4), consumer=ConsumerGroupSettings(migration_policy=policy))
     given = {"protocols": subscription("a"), "session_timeout_ms": 45_000} | fields
-    answers = rig.join(**given)
-    rig.wait(3000)
-    member = str(answers.one["member_id"])
-    rig.sync(member, 1, assignments={member: write_assignment({"a": [0, 1, 2, 3]}, 1)})
-    return rig, member
+    replies = harness.join(**given)
+    harness.wait(3000)
+    member = str(replies.one["member_id"])
+    harness.sync(member, 1, assignments={member: write_assignment({"a": [0, 1, 2, 3]}, 1)})
+    return harness, member
 
 
 def partitions(answer: Any) -> list[int]:
@@ -40,61 +40,61 @@ def partitions(answer: Any) -> list[int]:
 
 
 def test_a_member_of_the_new_protocol_makes_it_a_consumer_group_and_the_others_go_on() -> None:
-    rig, old = classic_group()
-    new = Consumer(rig, "m2")
+    harness, old = classic_group()
+    new = Consumer(harness, "m2")
     assert new.beat() is ErrorCode.NONE
-    assert (rig.consumer.group_epoch, new.partitions) == (2, set())
-    assert rig.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert (harness.consumer.group_epoch, new.partitions) == (2, set())
+    assert harness.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    first = rig.join(old, protocols=subscription("a", owned=(0, 1, 2, 3)))
+    first = harness.join(old, protocols=subscription("a", owned=(0, 1, 2, 3)))
     assert (first.error, first.one["generation_id"], first.one["protocol_name"]) == (ErrorCode.NONE, 1, "range")
-    kept = partitions(rig.sync(old, 1).one)
+    kept = partitions(harness.sync(old, 1).one)
     assert len(kept) == 2
-    assert rig.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS, "it has to say that it gave up the rest"
-    second = rig.join(old, protocols=subscription("a", owned=tuple(kept)))
+    assert harness.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS, "it has to say that it gave up the rest"
+    second = harness.join(old, protocols=subscription("a", owned=tuple(kept)))
     assert second.one["generation_id"] == 2
-    assert partitions(rig.sync(old, 2).one) == kept
-    assert rig.heartbeat(old, 2) is ErrorCode.NONE
+    assert partitions(harness.sync(old, 2).one) == kept
+    assert harness.heartbeat(old, 2) is ErrorCode.NONE
     settle(new)
     assert {number for _, number in new.partitions} == set(range(4)) - set(kept)
-    again = rig.reloaded()
-    assert again.consumer.members == rig.consumer.members
+    again = harness.reloaded()
+    assert again.consumer.members == harness.consumer.members
     assert again.heartbeat(old, 2) is ErrorCode.NONE
 
 
 def test_classic_members_join_and_leave_a_consumer_group() -> None:
-    rig, old = classic_group()
-    new = Consumer(rig, "m2")
+    harness, old = classic_group()
+    new = Consumer(harness, "m2")
     new.beat()
-    asked = rig.join(protocols=subscription("a"), requires_member_id=True)
+    asked = harness.join(protocols=subscription("a"), requires_member_id=True)
     assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
-    joined = rig.join(asked.one["member_id"], protocols=subscription("a"), requires_member_id=True)
+    joined = harness.join(asked.one["member_id"], protocols=subscription("a"), requires_member_id=True)
     assert joined.error is ErrorCode.NONE
-    assert len(rig.consumer.members) == 3
-    assert rig.leave(Leaver(asked.one["member_id"]), Leaver("who")) == [
+    assert len(harness.consumer.members) == 3
+    assert harness.leave(Leaver(asked.one["member_id"]), Leaver("who")) == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    assert rig.consumer.members.keys() == {old, "m2"}
+    assert harness.consumer.members.keys() == {old, "m2"}
 
 
 def test_a_classic_member_that_does_not_join_in_time_is_removed() -> None:
-    rig, old = classic_group()
-    new = Consumer(rig, "m2")
+    harness, old = classic_group()
+    new = Consumer(harness, "m2")
     new.beat()
     for _ in range(6):
-        assert rig.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-        rig.wait(5_000)
+        assert harness.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        harness.wait(5_000)
         new.beat()
-    assert rig.heartbeat(old, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.heartbeat(old, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_classic_member_that_is_silent_for_its_own_session_is_removed() -> None:
-    rig, old = classic_group(session_timeout_ms=10_000)
-    new = Consumer(rig, "m2")
+    harness, old = classic_group(session_timeout_ms=10_000)
+    new = Consumer(harness, "m2")
     new.beat()
-    rig.wait(10_000)
-    assert old not in rig.consumer.members
+    harness.wait(10_000)
+    assert old not in harness.consumer.members
 
 
 @pytest.mark.parametrize(("fields", "error"), [
@@ -105,35 +105,35 @@ def test_a_classic_member_that_is_silent_for_its_own_session_is_removed() -> Non
     ({}, ErrorCode.REBALANCE_IN_PROGRESS),
 ])  # fmt: skip
 def test_syncs_that_do_not_fit(fields: dict[str, Any], error: ErrorCode) -> None:
-    rig, old = classic_group()
-    Consumer(rig, "m2").beat()
-    assert rig.sync(**({"member_id": old, "generation_id": 1} | fields)).error is error
+    harness, old = classic_group()
+    Consumer(harness, "m2").beat()
+    assert harness.sync(**({"member_id": old, "generation_id": 1} | fields)).error is error
 
 
 def test_when_the_last_member_of_the_new_protocol_goes_the_group_is_a_classic_one_again() -> None:
-    rig, old = classic_group()
-    new = Consumer(rig, "m2")
+    harness, old = classic_group()
+    new = Consumer(harness, "m2")
     new.beat()
     assert new.leave() is ErrorCode.NONE
-    assert rig.classic.state is ClassicState.PREPARING_REBALANCE
-    assert [protocol.name for protocol in rig.classic.members[old].protocols] == ["range", "cooperative-sticky"]
-    again = rig.join(old, protocols=subscription("a"))
+    assert harness.classic.state is ClassicState.PREPARING_REBALANCE
+    assert [protocol.name for protocol in harness.classic.members[old].protocols] == ["range", "cooperative-sticky"]
+    again = harness.join(old, protocols=subscription("a"))
     assert again.one["leader"] == old
-    assert rig.classic.state is ClassicState.COMPLETING_REBALANCE
-    assert list(rig.reloaded().classic.members) == [old]
+    assert harness.classic.state is ClassicState.COMPLETING_REBALANCE
+    assert list(harness.reloaded().classic.members) == [old]
 
 
 def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_the_group_with_it() -> None:
-    rig, old = classic_group(instance_id="i1")
-    upgraded = Consumer(rig, "m1", instance_id="i1")
+    harness, old = classic_group(instance_id="i1")
+    upgraded = Consumer(harness, "m1", instance_id="i1")
     assert upgraded.beat() is ErrorCode.NONE
-    assert not rig.consumer.classic_members
+    assert not harness.consumer.classic_members
     assert (upgraded.epoch, len(upgraded.partitions)) == (1, 4)
-    assert rig.heartbeat(old, 1, instance_id="i1") is ErrorCode.FENCED_INSTANCE_ID
-    back = rig.join(instance_id="i1", protocols=subscription("a"))
+    assert harness.heartbeat(old, 1, instance_id="i1") is ErrorCode.FENCED_INSTANCE_ID
+    back = harness.join(instance_id="i1", protocols=subscription("a"))
     member = str(back.one["member_id"])
-    assert rig.classic.state is ClassicState.STABLE
-    assert partitions(rig.sync(member, back.one["generation_id"], instance_id="i1").one) == [0, 1, 2, 3]
+    assert harness.classic.state is ClassicState.STABLE
+    assert partitions(harness.sync(member, back.one["generation_id"], instance_id="i1").one) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("policy", "fields", "message"), [
@@ -143,43 +143,43 @@ def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_the_gro
     ("upgrade", {"protocols": (Protocol("range", b"\0"),)}, "malformed"),
 ])  # fmt: skip
 def test_a_group_that_may_not_move_stays_what_it_is(policy: str, fields: dict[str, Any], message: str) -> None:
-    rig, old = classic_group(policy, **fields)
-    answer = rig.beat("m2", 0).one
+    harness, old = classic_group(policy, **fields)
+    answer = harness.beat("m2", 0).one
     assert answer["error_code"] is ErrorCode.GROUP_ID_NOT_FOUND
     assert message in answer["error_message"]
-    assert rig.heartbeat(old, 1) is ErrorCode.NONE
+    assert harness.heartbeat(old, 1) is ErrorCode.NONE
 
 
 def test_data_of_an_assignor_of_their_own_would_be_lost() -> None:
-    rig, old = classic_group()
-    rig.classic.members[old].assignment = b"\0\0" + b"\0\0\0\0" + b"\0\0\0\1x"
-    answer = rig.beat("m2", 0).one
+    harness, old = classic_group()
+    harness.classic.members[old].assignment = b"\0\0" + b"\0\0\0\0" + b"\0\0\0\1x"
+    answer = harness.beat("m2", 0).one
     assert "unsupported custom assignor" in answer["error_message"]
 
 
 def test_without_leave_to_go_back_the_group_stays_a_consumer_group() -> None:
-    rig, old = classic_group("upgrade")
-    new = Consumer(rig, "m2")
+    harness, old = classic_group("upgrade")
+    new = Consumer(harness, "m2")
     new.beat()
     new.leave()
-    assert rig.consumer.members.keys() == {old}
+    assert harness.consumer.members.keys() == {old}
 
 
 def test_who_waited_for_the_classic_group_is_told_to_join_again() -> None:
-    rig, old = classic_group()
-    waiting = rig.join(protocols=subscription("a"))
-    assert rig.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    Consumer(rig, "m3").beat()
+    harness, old = classic_group()
+    waiting = harness.join(protocols=subscription("a"))
+    assert harness.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    Consumer(harness, "m3").beat()
     assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-    rig.wait(60_000)  # the classic group's timers do not affect the consumer group
-    assert rig.consumer.group_id
+    harness.wait(60_000)  # the classic group's timers do not affect the consumer group
+    assert harness.consumer.group_id
 
 
 def test_protocols_of_members_that_came_in_the_old_way_have_to_fit() -> None:
-    rig, _ = classic_group()
-    Consumer(rig, "m2").beat()
+    harness, _ = classic_group()
+    Consumer(harness, "m2").beat()
     other = (Protocol("sticky", subscription("a")[0].metadata),)
-    assert rig.join(protocols=other).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert rig.join(protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert rig.consumer.members.keys() != set()
+    assert harness.join(protocols=other).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.join(protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.consumer.members.keys() != set()
     assert PROTOCOL_TYPE == "consumer"

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from server.groups.group_home import GroupHome
+from server.groups.group_broker import GroupBroker
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
@@ -15,7 +15,7 @@ from tidelog.protocol.schemas import Struct
 VERSION = 10
 
 
-def fetch(groups: GroupHome, topic_ids: list[UUID] | None) -> tuple[Struct, ...]:
+def fetch(groups: GroupBroker, topic_ids: list[UUID] | None) -> tuple[Struct, ...]:
     """Return the topics of the response."""
     asked = None if topic_ids is None else [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids]
     (answer,) = groups.client.call(ApiKey.OFFSET_FETCH, VERSION, groups=[{"group_id": "g", "topics": asked}]).groups
@@ -28,7 +28,7 @@ def found(topics: tuple[Struct, ...]) -> list[tuple[UUID, int, int]]:
     return [(topic.topic_id, part.committed_offset, part.error_code) for topic in topics for part in topic.partitions]
 
 
-def test_what_is_committed_is_fetched(groups: GroupHome) -> None:
+def test_what_is_committed_is_fetched(groups: GroupBroker) -> None:
     topic_id = groups.make_topic()
     groups.find()
     assert groups.commit(42, VERSION, {"topic_id": topic_id}) == 0
@@ -38,7 +38,7 @@ def test_what_is_committed_is_fetched(groups: GroupHome) -> None:
     assert found(fetch(groups, None)) == [(topic_id, 42, 0)]
 
 
-def test_ids_that_no_topic_has(groups: GroupHome) -> None:
+def test_ids_that_no_topic_has(groups: GroupBroker) -> None:
     """Known topics come first in a response, unknown ones after them."""
     topic_id, first, second = groups.make_topic(), uuid4(), uuid4()
     groups.find()
@@ -63,7 +63,7 @@ def test_ids_that_no_topic_has(groups: GroupHome) -> None:
     ]
 
 
-def test_a_partition_that_the_topic_does_not_have(groups: GroupHome) -> None:
+def test_a_partition_that_the_topic_does_not_have(groups: GroupBroker) -> None:
     topic_id = groups.make_topic(partitions=1)
     groups.find()
     part = {"partition_index": 1, "committed_offset": 5, "committed_metadata": ""}
@@ -79,7 +79,7 @@ def test_a_partition_that_the_topic_does_not_have(groups: GroupHome) -> None:
 
 
 @pytest.mark.parametrize("topic_ids", [None, [uuid4()]])
-def test_a_group_that_is_elsewhere(groups: GroupHome, topic_ids: list[UUID] | None) -> None:
+def test_a_group_that_is_elsewhere(groups: GroupBroker, topic_ids: list[UUID] | None) -> None:
     asked = None if topic_ids is None else [{"topic_id": one, "partition_indexes": [0]} for one in topic_ids]
     (answer,) = groups.client.call(ApiKey.OFFSET_FETCH, VERSION, groups=[{"group_id": "g", "topics": asked}]).groups
     assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, ())

@@ -44,18 +44,18 @@ class Batch(NamedTuple):
 class Journal:
     """``told`` lists the completed changes with their errors, by time of completion."""
 
-    def __init__(self, home: ReplicaHome, *, linger_ms: int = ADAPTIVE) -> None:
-        home.create("t")
-        self.home = home
+    def __init__(self, harness: ReplicaHome, *, linger_ms: int = ADAPTIVE) -> None:
+        harness.create("t")
+        self.harness = harness
         self.offsets = OffsetStore()
         self.told: list[tuple[object, ErrorCode]] = []
         self.times_out_of_step = 0
         self.journal = PartitionJournal(
-            home.partition(),
-            timers=home.timers,
-            spawn=home.loop.create_task,
+            harness.partition(),
+            timers=harness.timers,
+            spawn=harness.loop.create_task,
             settings=CoordinatorSettings(append_linger_ms=linger_ms),
-            on_out_of_step=self._out_of_step,
+            on_state_diverged=self._out_of_step,
         )
         self.journal.replay = Replay(GroupMap(), self.offsets)
 
@@ -70,7 +70,7 @@ class Journal:
     @property
     def batches(self) -> list[Batch]:
         """The batches of the log."""
-        log = self.home.log()
+        log = self.harness.log()
         data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
         table = scan_batches(data)
         return [Batch(*row) for row in zip(table.record_count.tolist(), table.is_transactional.tolist(), strict=True)]
@@ -83,20 +83,20 @@ class Journal:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[ReplicaHome]:
+def harness(tmp_path: Path) -> Iterator[ReplicaHome]:
     made = ReplicaHome(tmp_path, max_message_bytes=4000)
     yield made
     made.close()
 
 
 @pytest.fixture
-def journal(home: ReplicaHome) -> Journal:
-    return Journal(home)
+def journal(harness: ReplicaHome) -> Journal:
+    return Journal(harness)
 
 
 @pytest.fixture
-def lingering(home: ReplicaHome) -> Journal:
-    return Journal(home, linger_ms=LINGER_MS)
+def lingering(harness: ReplicaHome) -> Journal:
+    return Journal(harness, linger_ms=LINGER_MS)
 
 
 class TestAdaptive:
@@ -111,7 +111,7 @@ class TestAdaptive:
             while not journal.told:
                 await asyncio.sleep(0)
 
-        journal.home.run(turns())
+        journal.harness.run(turns())
         assert journal.batches == [Batch(4)]
         assert journal.told == [(number, TOLD) for number in range(4)]
 
@@ -122,7 +122,7 @@ class TestAdaptive:
                 while len(journal.told) <= number:
                     await asyncio.sleep(0)
 
-        journal.home.run(one_by_one())
+        journal.harness.run(one_by_one())
         assert (journal.batches, journal.applied) == ([Batch(1)] * 3, {0: 0, 1: 1, 2: 2})
 
     def test_a_flush_in_between_leaves_the_next_batch_its_turns(self, journal: Journal) -> None:
@@ -136,33 +136,33 @@ class TestAdaptive:
             while len(journal.told) < 3:
                 await asyncio.sleep(0)
 
-        journal.home.run(turns())
+        journal.harness.run(turns())
         assert journal.batches == [Batch(1), Batch(2)]
 
 
 class TestLinger:
     def test_it_begins_with_the_first_change(self, lingering: Journal) -> None:
         lingering.write(0)
-        lingering.home.clock.sleep_ms(LINGER_MS - 1)
+        lingering.harness.clock.sleep_ms(LINGER_MS - 1)
         lingering.write(1)
         assert (lingering.batches, lingering.told) == ([], [])
-        lingering.home.clock.sleep_ms(1)
+        lingering.harness.clock.sleep_ms(1)
         assert (lingering.batches, lingering.told) == ([Batch(2)], [(0, TOLD), (1, TOLD)])
         lingering.write(2)
-        lingering.home.clock.sleep_ms(LINGER_MS)
+        lingering.harness.clock.sleep_ms(LINGER_MS)
         assert lingering.batches == [Batch(2), Batch(1)]
 
     def test_what_is_flushed_before_is_not_waited_for(self, lingering: Journal) -> None:
         lingering.write(0)
         lingering.journal.flush()
         assert lingering.told == [(0, TOLD)]
-        lingering.home.clock.sleep_ms(LINGER_MS - 1)
+        lingering.harness.clock.sleep_ms(LINGER_MS - 1)
         lingering.write(1)
-        lingering.home.clock.sleep_ms(1)
+        lingering.harness.clock.sleep_ms(1)
         assert lingering.batches == [Batch(1)], "the second batch has its own linger"
 
-    def test_none_of_zero(self, home: ReplicaHome) -> None:
-        journal = Journal(home, linger_ms=0)
+    def test_none_of_zero(self, harness: ReplicaHome) -> None:
+        journal = Journal(harness, linger_ms=0)
         journal.write(0)
         journal.write(1)
         assert (journal.batches, journal.told) == ([Batch(1)] * 2, [(0, TOLD), (1, TOLD)])
@@ -184,7 +184,7 @@ class TestLinger:
 
     def test_a_transactions_change_goes_behind_it_and_alone(self, lingering: Journal) -> None:
         lingering.write(0)
-        guard = lingering.home.log().start_verification(7, 0, 0)
+        guard = lingering.harness.log().start_verification(7, 0, 0)
         producer = TransactionalProducer(producer_id=7, producer_epoch=0, guard=guard)
         lingering.journal.write_transactional([commit(1)], producer, lambda error: lingering.told.append((1, error)))
         assert lingering.batches == [Batch(1), Batch(1, True)]
@@ -209,11 +209,11 @@ class TestLinger:
 
 class TestFailures:
     def test_what_cannot_be_appended_is_not_applied(self, lingering: Journal) -> None:
-        lingering.home.change(TopicPartition("t", 0), replicas=(1, 2), isr=(1,))
-        lingering.home.set_config("t", min_insync_replicas="2")
+        lingering.harness.change(TopicPartition("t", 0), replicas=(1, 2), isr=(1,))
+        lingering.harness.set_config("t", min_insync_replicas="2")
         lingering.write(0)
         assert lingering.told == [(0, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
-        lingering.home.change(TopicPartition("t", 0), leader=2)
+        lingering.harness.change(TopicPartition("t", 0), leader=2)
         lingering.write(1)
         assert lingering.told[1:] == [(1, ErrorCode.NOT_COORDINATOR)]
         lingering.journal.flush()
@@ -234,16 +234,16 @@ class TestFailures:
             lingering.write(0)
             lingering.write(1)
             if is_appended:
-                lingering.home.partition().append(records())
+                lingering.harness.partition().append(records())
             else:
-                monkeypatch.setattr(lingering.home.partition(), "append", failing)
+                monkeypatch.setattr(lingering.harness.partition(), "append", failing)
             lingering.journal.flush()
             assert lingering.told == [(0, ErrorCode.NOT_COORDINATOR), (1, ErrorCode.NOT_COORDINATOR)]
             assert lingering.times_out_of_step == 0, "not within the call of a state machine"
             lingering.write(2)
             await asyncio.sleep(0)
 
-        lingering.home.run(scenario())
+        lingering.harness.run(scenario())
         assert lingering.told[2:] == [(2, ErrorCode.NOT_COORDINATOR)]
         assert (lingering.times_out_of_step, lingering.journal.is_lost) == (1, True)
         assert lingering.batches == ([Batch(1), Batch(2)] if is_appended else [])
@@ -251,7 +251,7 @@ class TestFailures:
     def test_what_the_state_has_by_itself_needs_no_reading(
         self, lingering: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lingering.home.partition(), "append", failing)
+        monkeypatch.setattr(lingering.harness.partition(), "append", failing)
         lingering.write(0, apply=False)
         lingering.journal.flush()
         assert lingering.told == [(0, ErrorCode.NOT_COORDINATOR)]
@@ -259,7 +259,7 @@ class TestFailures:
 
     def test_another_brokers_partition(self, lingering: Journal) -> None:
         lingering.write(0)
-        lingering.journal.lose()
+        lingering.journal.resign()
         lingering.write(1)
         lingering.journal.flush()
         assert lingering.told == [(0, ErrorCode.NOT_COORDINATOR), (1, ErrorCode.NOT_COORDINATOR)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.groups.rig import Consumer, MemoryTopics, Rig, settle
+from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.consumer.pattern.syntax import PatternError
 from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
@@ -87,33 +87,33 @@ def test_an_expression_that_takes_too_long_is_given_up() -> None:
 
 
 def test_what_takes_too_long_matches_nothing_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig(MemoryTopics(**{"a" * 200: 1, "a" * 201: 1}))
-    one = Consumer(rig, "m1", topic_regex=SLOW)
+    harness = ShardHarness(MemoryTopics(**{"a" * 200: 1, "a" * 201: 1}))
+    one = Consumer(harness, "m1", topic_regex=SLOW)
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     one.beat()
     assert one.partitions == set()
     assert "matches nothing: expression takes too long" in caplog.text
 
 
 def test_the_assignment_follows_when_the_expression_is_resolved() -> None:
-    rig = Rig(MemoryTopics(logs_a=2, logs_b=1, other=4))
-    one = Consumer(rig, "m1", topic_regex="logs_.*")
+    harness = ShardHarness(MemoryTopics(logs_a=2, logs_b=1, other=4))
+    one = Consumer(harness, "m1", topic_regex="logs_.*")
     one.beat()
     assert one.partitions == set()
-    rig.wait(0)
-    assert rig.consumer.regexes["logs_.*"].topics == {"logs_a", "logs_b"}
+    harness.wait(0)
+    assert harness.consumer.regexes["logs_.*"].topics == {"logs_a", "logs_b"}
     settle(one)
     assert one.partitions == {("logs_a", 0), ("logs_a", 1), ("logs_b", 0)}
-    assert rig.reloaded().consumer.regexes == rig.consumer.regexes
+    assert harness.reloaded().consumer.regexes == harness.consumer.regexes
 
 
 def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
-    rig = Rig(MemoryTopics(logs_a=1, logs_b=1))
-    one = Consumer(rig, "m1", topic_regex="logs_.*", visible_topics=lambda names: set(names) - {"logs_b"})
+    harness = ShardHarness(MemoryTopics(logs_a=1, logs_b=1))
+    one = Consumer(harness, "m1", topic_regex="logs_.*", visible_topics=lambda names: set(names) - {"logs_b"})
     one.beat()
-    rig.wait(0)
-    assert rig.consumer.regexes["logs_.*"].topics == {"logs_a"}
+    harness.wait(0)
+    assert harness.consumer.regexes["logs_.*"].topics == {"logs_a"}
     settle(one)
     assert one.partitions == {("logs_a", 0)}
 
@@ -121,85 +121,85 @@ def test_topics_that_the_member_may_not_see_are_not_matched() -> None:
 def test_what_an_expression_costs_tells_nothing_of_topics_that_are_not_seen(caplog: pytest.LogCaptureFixture) -> None:
     """Hidden topics are not matched, so that a correct guess of a name and a wrong one take the same time."""
     for guess in ("secret-", "secrez-"):
-        rig = Rig(MemoryTopics(mine=1, **{f"secret-{'a' * 200}": 1, f"secret-{'a' * 201}": 1}))
-        one = Consumer(rig, "m1", topic_regex=f"mine|{guess}{SLOW}", visible_topics={"mine"}.intersection)
+        harness = ShardHarness(MemoryTopics(mine=1, **{f"secret-{'a' * 200}": 1, f"secret-{'a' * 201}": 1}))
+        one = Consumer(harness, "m1", topic_regex=f"mine|{guess}{SLOW}", visible_topics={"mine"}.intersection)
         one.beat()
-        rig.wait(0)
+        harness.wait(0)
         settle(one)
         assert one.partitions == {("mine", 0)}
     assert not caplog.text
 
 
 def test_an_expression_that_others_have_is_resolved_already() -> None:
-    rig = Rig(MemoryTopics(a=2))
-    one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_regex="a")
+    harness = ShardHarness(MemoryTopics(a=2))
+    one, two = Consumer(harness, "m1", topic_regex="a"), Consumer(harness, "m2", topic_regex="a")
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
     two.beat()
-    assert rig.consumer.group_epoch == 3
+    assert harness.consumer.group_epoch == 3
     settle(one, two)
     assert len(two.partitions) == 1
 
 
 def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time() -> None:
-    rig = Rig(MemoryTopics(a1=1))
-    one = Consumer(rig, "m1", topic_regex="a.*")
+    harness = ShardHarness(MemoryTopics(a1=1))
+    one = Consumer(harness, "m1", topic_regex="a.*")
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
-    rig.topics.make("a2", 1)
-    rig.wait(5_000)
+    harness.topics.make("a2", 1)
+    harness.wait(5_000)
     settle(one)
     assert one.partitions == {("a1", 0)}
-    rig.wait(5_001)
+    harness.wait(5_001)
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
     assert one.partitions == {("a1", 0), ("a2", 0)}
 
 
 def test_the_ten_seconds_count_from_the_heartbeat_that_had_them_matched() -> None:
     """The event loop was busy in between. This does not delay the next match."""
-    rig = Rig(MemoryTopics(a1=1))
-    one = Consumer(rig, "m1", topic_regex="a.*")
-    rig.timers.set(("busy",), 0, lambda: rig.clock.sleep_ms(4))
+    harness = ShardHarness(MemoryTopics(a1=1))
+    one = Consumer(harness, "m1", topic_regex="a.*")
+    harness.timers.set(("busy",), 0, lambda: harness.clock.sleep_ms(4))
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
-    rig.topics.make("a2", 1)
-    rig.wait(10_001 - 4)
+    harness.topics.make("a2", 1)
+    harness.wait(10_001 - 4)
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
     assert one.partitions == {("a1", 0), ("a2", 0)}
 
 
 def test_names_and_an_expression_add_up() -> None:
-    rig = Rig(MemoryTopics(a=1, b=1, c=1))
-    one = Consumer(rig, "m1", topic_names=frozenset({"c"}), topic_regex="a|b")
+    harness = ShardHarness(MemoryTopics(a=1, b=1, c=1))
+    one = Consumer(harness, "m1", topic_names=frozenset({"c"}), topic_regex="a|b")
     one.beat()
     assert one.partitions == {("c", 0)}
-    rig.wait(0)
+    harness.wait(0)
     settle(one)
     assert one.partitions == {("a", 0), ("b", 0), ("c", 0)}
 
 
 def test_an_expression_goes_with_its_last_member() -> None:
-    rig = Rig(MemoryTopics(a=1))
-    one, two = Consumer(rig, "m1", topic_regex="a"), Consumer(rig, "m2", topic_names=frozenset({"a"}))
+    harness = ShardHarness(MemoryTopics(a=1))
+    one, two = Consumer(harness, "m1", topic_regex="a"), Consumer(harness, "m2", topic_names=frozenset({"a"}))
     one.beat()
-    rig.wait(0)
+    harness.wait(0)
     settle(one, two)
-    rig.beat("m1", one.epoch, topic_regex="", topic_names=frozenset({"a"}))
-    assert rig.consumer.regexes == {}
-    assert rig.consumer.member_regexes == frozenset()
-    assert rig.reloaded().consumer.regexes == {}
+    harness.beat("m1", one.epoch, topic_regex="", topic_names=frozenset({"a"}))
+    assert harness.consumer.regexes == {}
+    assert harness.consumer.member_regexes == frozenset()
+    assert harness.reloaded().consumer.regexes == {}
 
 
 def test_a_mistake_is_told_and_changes_nothing() -> None:
-    rig = Rig(MemoryTopics(a=1))
-    answer = rig.beat("m1", 0, topic_regex="[").one
+    harness = ShardHarness(MemoryTopics(a=1))
+    answer = harness.beat("m1", 0, topic_regex="[").one
     assert answer["error_code"] is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer["error_message"] == "SubscribedTopicRegex `[` is not a valid regular expression: missing closing ]."
-    assert not rig.shard.groups
+    assert not harness.shard.groups

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from server.groups.group_home import GroupHome
+from server.groups.group_broker import GroupBroker
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 
 
 class TransactionalProducer:
-    def __init__(self, groups: GroupHome, version: int) -> None:
+    def __init__(self, groups: GroupBroker, version: int) -> None:
         """Use ``version`` of TxnOffsetCommit. Version 5 and later add the partition to the transaction."""
         self.groups = groups
         self.version = version
@@ -44,17 +44,17 @@ class TransactionalProducer:
 
 
 @pytest.fixture(params=[0, 3, 4, 5])
-def producer(request: pytest.FixtureRequest, groups: GroupHome) -> TransactionalProducer:
+def producer(request: pytest.FixtureRequest, groups: GroupBroker) -> TransactionalProducer:
     groups.make_topic()
     groups.find()
     return TransactionalProducer(groups, request.param)
 
 
-def unstable(groups: GroupHome) -> int:
+def unstable(groups: GroupBroker) -> int:
     return int(groups.fetch(require_stable=True).error_code)
 
 
-def settled(groups: GroupHome) -> int:
+def settled(groups: GroupBroker) -> int:
     """Return the offset once the markers are written."""
     while unstable(groups) == ErrorCode.UNSTABLE_OFFSET_COMMIT:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.groups.rig import GROUP, Answers, MemoryTopics, Rig, tell
+from server.groups.shard_harness import GROUP, MemoryTopics, Replies, ShardHarness, call_replying
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.syncing import MemberClaim
@@ -47,32 +47,32 @@ _NO_STREAMS_MEMBER = GroupRecord(19, _MEMBER_KEY, None)
 _OFFSET = offset_commit(GROUP, PLACE, CommittedOffset(offset=5, commit_ms=0))
 
 
-def rig_of(*records: GroupRecord) -> Rig:
+def rig_of(*records: GroupRecord) -> ShardHarness:
     """Return a shard that has loaded these records."""
-    rig = Rig(MemoryTopics(t=1), offsets_retention_minutes=60)
-    rig.journal.write(records, lambda _error: None)
-    return rig.reloaded(offsets_retention_minutes=60)
+    harness = ShardHarness(MemoryTopics(t=1), offsets_retention_minutes=60)
+    harness.journal.write(records, lambda _error: None)
+    return harness.reloaded(offsets_retention_minutes=60)
 
 
-def found(rig: Rig) -> UnservedGroup:
-    group = rig.shard.groups.find(GROUP)
+def found(harness: ShardHarness) -> UnservedGroup:
+    group = harness.shard.groups.find(GROUP)
     assert isinstance(group, UnservedGroup)
     return group
 
 
-def commit(rig: Rig) -> ErrorCode:
+def commit(harness: ShardHarness) -> ErrorCode:
     """Commit an offset without a generation and return the error."""
     member = MemberClaim(group_id=GROUP, member_id="", instance_id=None, generation_id=-1)
-    answers = Answers()
+    replies = Replies()
     claim = CommitClaim(member=member, version=9)
-    tell(answers, lambda: rig.shard.commits.commit(claim, [OffsetToCommit(PLACE, 7)], answers))
-    return ErrorCode(answers.one.get(PLACE, answers.one.get("error_code")))
+    call_replying(replies, lambda: harness.shard.commits.commit(claim, [OffsetToCommit(PLACE, 7)], replies))
+    return ErrorCode(replies.one.get(PLACE, replies.one.get("error_code")))
 
 
-def delete(rig: Rig) -> ErrorCode:
-    answers = Answers()
-    rig.shard.delete_groups([GROUP], answers)
-    return ErrorCode(answers.one[GROUP])
+def delete(harness: ShardHarness) -> ErrorCode:
+    replies = Replies()
+    harness.shard.delete_groups([GROUP], replies)
+    return ErrorCode(replies.one[GROUP])
 
 
 @pytest.mark.parametrize(
@@ -88,44 +88,44 @@ def delete(rig: Rig) -> ErrorCode:
     ],
 )
 def test_a_group_is_what_its_records_say(records: list[GroupRecord], type_: str, state: str) -> None:
-    rig = rig_of(*records)
-    assert (found(rig).type, found(rig).state) == (type_, state)
-    deleted = rig_of(*records, *found(rig).tombstones())
+    harness = rig_of(*records)
+    assert (found(harness).type, found(harness).state) == (type_, state)
+    deleted = rig_of(*records, *found(harness).tombstones())
     assert GROUP not in deleted.shard.groups
 
 
 @pytest.mark.parametrize("records", [_SHARE, [*_SHARE, _NO_SHARE_MEMBER], _STREAMS], ids=["share", "empty", "streams"])
 def test_no_other_protocol_takes_the_id(records: list[GroupRecord]) -> None:
-    rig = rig_of(*records)
-    written = len(rig.journal.lines)
-    assert rig.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert rig.beat("m", 0).error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert rig.heartbeat("m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    harness = rig_of(*records)
+    written = len(harness.journal.lines)
+    assert harness.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.beat("m", 0).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert harness.heartbeat("m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     refused = ErrorCode.UNKNOWN_MEMBER_ID if records is _STREAMS else ErrorCode.GROUP_ID_NOT_FOUND
-    assert commit(rig) is refused
-    assert delete(rig) in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_DELETION_FAILED)
-    assert len(rig.journal.lines) == written
+    assert commit(harness) is refused
+    assert delete(harness) in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_DELETION_FAILED)
+    assert len(harness.journal.lines) == written
 
 
 def test_an_empty_streams_group_becomes_a_classic_group() -> None:
-    rig = rig_of(*_STREAMS, _NO_STREAMS_MEMBER)
-    rig.stable()
-    assert rig.reloaded().classic.members
-    assert [record.number for record in rig.journal.records if record.value is None] == [19, 20, 17]
+    harness = rig_of(*_STREAMS, _NO_STREAMS_MEMBER)
+    harness.stable()
+    assert harness.reloaded().classic.members
+    assert [record.number for record in harness.journal.records if record.value is None] == [19, 20, 17]
 
 
 def test_an_empty_streams_group_is_deleted_with_its_offsets() -> None:
-    rig = rig_of(*_STREAMS, _NO_STREAMS_MEMBER)
-    assert commit(rig) is ErrorCode.NONE
-    assert delete(rig) is ErrorCode.NONE
-    assert not rig.reloaded().shard.groups
-    assert rig.shard.offsets.count == 0
+    harness = rig_of(*_STREAMS, _NO_STREAMS_MEMBER)
+    assert commit(harness) is ErrorCode.NONE
+    assert delete(harness) is ErrorCode.NONE
+    assert not harness.reloaded().shard.groups
+    assert harness.shard.offsets.count == 0
 
 
 def test_offsets_of_a_streams_group_expire_once_it_has_no_members() -> None:
     with_members, without = rig_of(*_STREAMS, _OFFSET), rig_of(*_STREAMS, _NO_STREAMS_MEMBER, _OFFSET)
-    for rig in (with_members, without):
-        rig.shard.expire()
+    for harness in (with_members, without):
+        harness.shard.expire()
     assert (with_members.shard.offsets.count, without.shard.offsets.count) == (1, 0)
     assert GROUP in with_members.shard.groups
     assert GROUP not in without.shard.groups

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import tidelog
-from server.transactions.held_world import STATE_PARTITIONS, TIMEOUT_MS, HeldWorld
+from server.transactions.coordinator_harness import STATE_PARTITIONS, TIMEOUT_MS, CoordinatorHarness
 from server.transactions.modelled_producer import Fate, ModelledProducer, ModelledTransaction
 from state_machines import run_machine
 from tidelog.model import TidelogError, TopicPartition
@@ -55,9 +55,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @initialize(server_version=st.sampled_from([1, 2]))
     def begin(self, server_version: int) -> None:
-        self.world = HeldWorld(self.directory, server_version=server_version)
+        self.harness = CoordinatorHarness(self.directory, server_version=server_version)
         for name in PARTITIONS:
-            self.world.replicas.make(name)
+            self.harness.replicas.make(name)
         for name in NAMES:
             self.come(name)
 
@@ -66,10 +66,10 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def come(self, name: str) -> None:
         """A producer starts and fences its predecessors. It may have to start again."""
-        if self.world.state_partition(name).is_held:
+        if self.harness.state_partition(name).is_held:
             return
         try:
-            producer = self.world.initialize(name)
+            producer = self.harness.initialize(name)
         except ApiError:
             return
         for other in self.producers:
@@ -79,7 +79,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(data=st.data(), partitions=st.sets(st.sampled_from(PARTITIONS), min_size=1))
     def write(self, data: st.DataObject, partitions: set[TopicPartition]) -> None:
         writer = self._one(data, [one for one in self.producers if one.may_write])
-        if writer is None or self.world.state_partition(writer.name).is_held:
+        if writer is None or self.harness.state_partition(writer.name).is_held:
             return
         for partition in sorted(partitions):
             value = f"{next(self.values)}".encode()
@@ -96,15 +96,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
             writer.has_written(partition, value)
 
     def _append(self, writer: ModelledProducer, partition: TopicPartition, value: bytes) -> None:
-        bumps = self.world.server_version >= 2
+        bumps = self.harness.server_version >= 2
         if not bumps:
-            self.world.add(writer.producer, partition, name=writer.name)
+            self.harness.add(writer.producer, partition, name=writer.name)
         operation = Operation.ADD if bumps else Operation.CHECK
-        verified = self.world.verify(writer.producer, partition, operation=operation, name=writer.name)[partition]
+        verified = self.harness.verify(writer.producer, partition, operation=operation, name=writer.name)[partition]
         if verified.error:
             raise ApiError(verified.error)
-        self.world.append(
-            self.world.replicas.partition(partition),
+        self.harness.append(
+            self.harness.replicas.partition(partition),
             writer.producer,
             value,
             sequence=writer.sequences.get(partition, 0),
@@ -119,12 +119,12 @@ class CoordinatorMachine(RuleBasedStateMachine):
         if writer is None:
             return
         writer.asked = committed if writer.asked is None else writer.asked
-        self.asked[writer] = self.world.begin(self.world.ending(writer.producer, writer.asked, name=writer.name))
+        self.asked[writer] = self.harness.begin(self.harness.ending(writer.producer, writer.asked, name=writer.name))
         if then == "crash":
-            self.world.crash()
+            self.harness.crash()
         if then == "come":
             self.asked[writer].cancel()
-            self.world.settle()
+            self.harness.settle()
             self.come(writer.name)
         self._hear()
 
@@ -156,7 +156,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     def _trouble(self, name: TopicPartition, trouble: str) -> None:
         errors = {"moved": ErrorCode.NOT_LEADER_OR_FOLLOWER, "shrunk": ErrorCode.NOT_ENOUGH_REPLICAS}
-        partition = self.world.replicas.partition(name)
+        partition = self.harness.replicas.partition(name)
         if partition.is_held and trouble != "none":
             return
         partition.error = errors.get(trouble)
@@ -164,40 +164,40 @@ class CoordinatorMachine(RuleBasedStateMachine):
             partition.is_held = True
         else:
             partition.release()
-        self.world.pass_time(100)
+        self.harness.pass_time(100)
         self._hear()
 
     @rule()
     def crash(self) -> None:
-        self.world.crash()
+        self.harness.crash()
         self._hear()
 
     @rule()
     def time_out(self) -> None:
-        self.world.pass_time(TIMEOUT_MS + 11_000)
+        self.harness.pass_time(TIMEOUT_MS + 11_000)
         self._hear()
 
     # --- invariants ---
 
     def teardown(self) -> None:
-        if hasattr(self, "world"):
+        if hasattr(self, "harness"):
             try:
                 self._heal()
                 self._check_state()
                 self._check_reads()
             finally:
-                self.world.close()
+                self.harness.close()
         shutil.rmtree(self.directory)
 
     def _heal(self) -> None:
         """Everything works again, and open transactions time out."""
         for name in (*PARTITIONS, *STATE_LOGS):
-            partition = self.world.replicas.partition(name)
+            partition = self.harness.replicas.partition(name)
             partition.error = None
             partition.release()
-        self.world.settle()
+        self.harness.settle()
         self._hear()
-        self.world.pass_time(3 * TIMEOUT_MS)
+        self.harness.pass_time(3 * TIMEOUT_MS)
         self._hear()
         for producer in self.producers:
             if not producer.is_dead:
@@ -217,7 +217,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def _check_reads(self) -> None:
         read: list[tuple[TopicPartition, bytes]] = []
         for name in PARTITIONS:
-            offsets = self.world.replicas.partition(name).offsets
+            offsets = self.harness.replicas.partition(name).offsets
             assert offsets.last_stable == offsets.log_end, "a transaction hangs"
             with tidelog.open_log(self.directory / name.directory_name, read_only=True) as log:
                 records = list(log.records(isolation="read_committed", until="log_end"))

@@ -94,10 +94,10 @@ def _insist(call: Callable[[], None]) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_exactly_once_over_a_kill(tmp_path: Path, moment: str) -> None:
     values = [f"value {number}".encode() for number in range(BATCH * BATCHES)]
-    with running_broker(tmp_path, **SINGLE_NODE) as home:
+    with running_broker(tmp_path, **SINGLE_NODE) as harness:
         for topic in (INPUT, OUTPUT):
-            home.create_topic(topic)
-        source = Producer({"bootstrap.servers": home.bootstrap})
+            harness.create_topic(topic)
+        source = Producer({"bootstrap.servers": harness.bootstrap})
         for value in values:
             source.produce(INPUT, value)
         assert not source.flush(PATIENCE_S)
@@ -105,13 +105,13 @@ def test_exactly_once_over_a_kill(tmp_path: Path, moment: str) -> None:
 
         def at(reached: str) -> None:
             if reached == moment and next(kills, False):
-                home.kill()
-                home.start()
+                harness.kill()
+                harness.start()
 
-        worker = Worker(home.bootstrap, at)
+        worker = Worker(harness.bootstrap, at)
         while worker.take_batch():
             pass
         worker.close()
-        written = committed(home.bootstrap, OUTPUT)
+        written = committed(harness.bootstrap, OUTPUT)
     assert sorted(written) == sorted(value.upper() for value in values)
     assert len(set(written)) == len(written)

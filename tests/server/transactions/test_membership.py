@@ -111,7 +111,7 @@ def test_one_transition_at_a_time() -> None:
     changing.begin(record(State.PREPARE_COMMIT))
     with pytest.raises(RuntimeError, match="on its way to PrepareCommit"):
         changing.begin(record(State.PREPARE_ABORT))
-    changing.give_up()
+    changing.discard_pending()
     with pytest.raises(RuntimeError, match="no transition"):
         changing.finish()
     assert changing.record == record(State.ONGOING)

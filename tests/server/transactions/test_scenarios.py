@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.transactions.held_world import START, STATE_PARTITIONS, TIMEOUT_MS, HeldWorld
+from server.transactions.coordinator_harness import START, STATE_PARTITIONS, TIMEOUT_MS, CoordinatorHarness
 from server.transactions.local_replicas import LocalPartition
 from server.transactions.transaction_cases import refusal
 from tidelog.model import Record, TimestampType, TopicPartition
@@ -28,8 +28,8 @@ WAIT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[HeldWorld]:
-    made = HeldWorld(tmp_path)
+def harness(tmp_path: Path) -> Iterator[CoordinatorHarness]:
+    made = CoordinatorHarness(tmp_path)
     made.replicas.make(EVENTS)
     made.replicas.make(AUDIT)
     yield made
@@ -37,20 +37,20 @@ def world(tmp_path: Path) -> Iterator[HeldWorld]:
 
 
 @pytest.fixture
-def old_world(tmp_path: Path) -> Iterator[HeldWorld]:
+def old_world(tmp_path: Path) -> Iterator[CoordinatorHarness]:
     """Yield a harness with transactions of version 1."""
-    made = HeldWorld(tmp_path, server_version=1)
+    made = CoordinatorHarness(tmp_path, server_version=1)
     made.replicas.make(EVENTS)
     yield made
     made.close()
 
 
-def write(world: HeldWorld, name: TopicPartition, producer: ProducerIdAndEpoch, value: bytes = b"x") -> int:
+def write(harness: CoordinatorHarness, name: TopicPartition, producer: ProducerIdAndEpoch, value: bytes = b"x") -> int:
     """Append a record as a producer of version 2: this adds the partition to the transaction."""
-    verified = world.verify(producer, name)[name]
+    verified = harness.verify(producer, name)[name]
     assert verified.error is ErrorCode.NONE, verified
-    partition = world.replicas.partition(name)
-    return world.append(partition, producer, value, sequence=0, guard=verified.guard)
+    partition = harness.replicas.partition(name)
+    return harness.append(partition, producer, value, sequence=0, guard=verified.guard)
 
 
 def last_stable(partition: LocalPartition) -> int:
@@ -60,112 +60,112 @@ def last_stable(partition: LocalPartition) -> int:
 # --- one transaction ---
 
 
-def test_a_commit_is_decided_answered_marked_and_completed(world: HeldWorld) -> None:
-    producer = world.initialize()
+def test_a_commit_is_decided_answered_marked_and_completed(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
     assert producer == (1000, 0)
-    write(world, EVENTS, producer)
-    assert world.state() is State.ONGOING
-    assert last_stable(world.replicas.partition(EVENTS)) == 0
-    assert world.end(producer, True) == (1000, 1)
-    assert world.state() is State.COMPLETE_COMMIT
-    events = world.replicas.partition(EVENTS)
+    write(harness, EVENTS, producer)
+    assert harness.state() is State.ONGOING
+    assert last_stable(harness.replicas.partition(EVENTS)) == 0
+    assert harness.end(producer, True) == (1000, 1)
+    assert harness.state() is State.COMPLETE_COMMIT
+    events = harness.replicas.partition(EVENTS)
     assert (last_stable(events), events.offsets.log_end.message_offset) == (2, 2)
     assert events.log.producers[1000].producer_epoch == 1, "the marker has the new epoch"
 
 
-def test_the_client_is_answered_before_the_markers_are_written(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.replicas.partition(EVENTS).is_held = True
-    assert world.end(producer, True) == (1000, 1)
-    assert world.state() is State.PREPARE_COMMIT
+def test_the_client_is_answered_before_the_markers_are_written(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.replicas.partition(EVENTS).is_held = True
+    assert harness.end(producer, True) == (1000, 1)
+    assert harness.state() is State.PREPARE_COMMIT
     following = ProducerIdAndEpoch(1000, 1)
-    assert refusal(lambda: world.add(following, AUDIT)) is WAIT
-    assert refusal(lambda: world.end(producer, True)) is WAIT, "a retry"
-    world.replicas.partition(EVENTS).release()
-    world.settle()
-    assert world.state() is State.COMPLETE_COMMIT
-    world.add(following, AUDIT)
-    assert world.state() is State.ONGOING
+    assert refusal(lambda: harness.add(following, AUDIT)) is WAIT
+    assert refusal(lambda: harness.end(producer, True)) is WAIT, "a retry"
+    harness.replicas.partition(EVENTS).release()
+    harness.settle()
+    assert harness.state() is State.COMPLETE_COMMIT
+    harness.add(following, AUDIT)
+    assert harness.state() is State.ONGOING
 
 
-def test_a_retried_end_is_answered_with_the_producer_as_it_is_now(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    following = world.end(producer, True)
-    assert world.end(producer, True) == following
-    assert refusal(lambda: world.end(producer, False)) is ErrorCode.INVALID_TXN_STATE
+def test_a_retried_end_is_answered_with_the_producer_as_it_is_now(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    following = harness.end(producer, True)
+    assert harness.end(producer, True) == following
+    assert refusal(lambda: harness.end(producer, False)) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_offsets_of_a_group_are_completed_with_the_marker(world: HeldWorld) -> None:
+def test_offsets_of_a_group_are_completed_with_the_marker(harness: CoordinatorHarness) -> None:
     offsets = TopicPartition(GROUP_METADATA_TOPIC, 3)
-    world.replicas.make(offsets)
+    harness.replicas.make(offsets)
     for committed in (True, False):
-        producer = world.initialize()
-        write(world, offsets, producer)
-        world.end(producer, committed)
-    assert world.completed_offsets == [(3, 1000, True), (3, 1000, False)]
+        producer = harness.initialize()
+        write(harness, offsets, producer)
+        harness.end(producer, committed)
+    assert harness.completed_offsets == [(3, 1000, True), (3, 1000, False)]
 
 
-def test_the_answer_waits_for_the_log(world: HeldWorld) -> None:
-    state = world.state_partition()
+def test_the_answer_waits_for_the_log(harness: CoordinatorHarness) -> None:
+    state = harness.state_partition()
     state.is_held = True
     wish = Initialization(timeout_ms=TIMEOUT_MS)
-    asked = world.begin(world.coordinator.initialize("orders", wish))
+    asked = harness.begin(harness.coordinator.initialize("orders", wish))
     assert not asked.done()
-    assert refusal(world.initialize) is WAIT
+    assert refusal(harness.initialize) is WAIT
     state.release()
-    world.settle()
+    harness.settle()
     assert asked.result() == (1000, 0)
 
 
-def test_the_last_epoch_brings_a_new_producer_id_with_the_answer(world: HeldWorld) -> None:
-    world.initialize()
-    world.leave(producer_epoch=LAST_EPOCH)
+def test_the_last_epoch_brings_a_new_producer_id_with_the_answer(harness: CoordinatorHarness) -> None:
+    harness.initialize()
+    harness.leave(producer_epoch=LAST_EPOCH)
     last = ProducerIdAndEpoch(1000, LAST_EPOCH)
-    write(world, EVENTS, last)
-    world.replicas.partition(EVENTS).is_held = True
-    following = world.end(last, True)
+    write(harness, EVENTS, last)
+    harness.replicas.partition(EVENTS).is_held = True
+    following = harness.end(last, True)
     assert following == (2000, 0)
-    world.replicas.partition(EVENTS).is_held = False
-    world.crash()  # the next coordinator still knows the promised producer id
-    assert world.state() is State.COMPLETE_COMMIT
-    assert world.end(last, True) == following
-    write(world, EVENTS, following)
+    harness.replicas.partition(EVENTS).is_held = False
+    harness.crash()  # the next coordinator still knows the promised producer id
+    assert harness.state() is State.COMPLETE_COMMIT
+    assert harness.end(last, True) == following
+    write(harness, EVENTS, following)
 
 
-def test_a_client_that_goes_away_stops_nothing(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    state = world.state_partition()
+def test_a_client_that_goes_away_stops_nothing(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    state = harness.state_partition()
     state.is_held = True
-    asked = world.begin(world.ending(producer, True))
+    asked = harness.begin(harness.ending(producer, True))
     asked.cancel()
-    world.settle()
+    harness.settle()
     assert asked.cancelled()
     state.release()
-    world.settle()
-    assert world.state() is State.COMPLETE_COMMIT
-    assert world.end(producer, True) == (1000, 1), "what the client would have been told"
+    harness.settle()
+    assert harness.state() is State.COMPLETE_COMMIT
+    assert harness.end(producer, True) == (1000, 1), "what the client would have been told"
 
 
 # --- new producers ---
 
 
-def test_a_second_producer_fences_the_first_and_aborts_its_transaction(world: HeldWorld) -> None:
-    first = world.initialize()
-    write(world, EVENTS, first)
-    assert refusal(world.initialize) is WAIT, "the transaction has to be aborted first"
-    second = world.initialize()
+def test_a_second_producer_fences_the_first_and_aborts_its_transaction(harness: CoordinatorHarness) -> None:
+    first = harness.initialize()
+    write(harness, EVENTS, first)
+    assert refusal(harness.initialize) is WAIT, "the transaction has to be aborted first"
+    second = harness.initialize()
     assert second == (1000, 2), "one epoch for the abort, one for the producer"
-    assert world.replicas.partition(EVENTS).log.producers[1000].producer_epoch == 1
-    assert refusal(lambda: world.add(first, EVENTS)) is ErrorCode.PRODUCER_FENCED
-    assert refusal(lambda: world.end(first, True)) is ErrorCode.PRODUCER_FENCED
-    write(world, EVENTS, second)
-    world.end(second, True)
+    assert harness.replicas.partition(EVENTS).log.producers[1000].producer_epoch == 1
+    assert refusal(lambda: harness.add(first, EVENTS)) is ErrorCode.PRODUCER_FENCED
+    assert refusal(lambda: harness.end(first, True)) is ErrorCode.PRODUCER_FENCED
+    write(harness, EVENTS, second)
+    harness.end(second, True)
 
 
-def test_a_fence_that_is_not_written_does_not_raise_the_epoch_twice(old_world: HeldWorld) -> None:
+def test_a_fence_that_is_not_written_does_not_raise_the_epoch_twice(old_world: CoordinatorHarness) -> None:
     producer = old_world.initialize()
     old_world.add(producer, EVENTS)
     old_world.state_partition().error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -177,7 +177,7 @@ def test_a_fence_that_is_not_written_does_not_raise_the_epoch_twice(old_world: H
     assert old_world.initialize() == (1000, 2)
 
 
-def test_transactions_of_version_1_keep_their_epoch(old_world: HeldWorld) -> None:
+def test_transactions_of_version_1_keep_their_epoch(old_world: CoordinatorHarness) -> None:
     producer = old_world.initialize()
     for committed in (True, False):
         old_world.add(producer, EVENTS)
@@ -187,24 +187,24 @@ def test_transactions_of_version_1_keep_their_epoch(old_world: HeldWorld) -> Non
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
-def test_a_time_out_out_of_bounds(world: HeldWorld, timeout_ms: int) -> None:
-    asked = world.coordinator.initialize("orders", Initialization(timeout_ms=timeout_ms))
-    assert refusal(lambda: world.run(asked)) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+def test_a_time_out_out_of_bounds(harness: CoordinatorHarness, timeout_ms: int) -> None:
+    asked = harness.coordinator.initialize("orders", Initialization(timeout_ms=timeout_ms))
+    assert refusal(lambda: harness.run(asked)) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_an_empty_name_is_no_name(world: HeldWorld) -> None:
+def test_an_empty_name_is_no_name(harness: CoordinatorHarness) -> None:
     producer = ProducerIdAndEpoch(1, 0)
-    assert refusal(lambda: world.initialize("")) is ErrorCode.INVALID_REQUEST
-    assert refusal(lambda: world.add(producer, EVENTS, name="")) is ErrorCode.INVALID_REQUEST
-    assert refusal(lambda: world.end(producer, True, name="")) is ErrorCode.INVALID_REQUEST
-    assert refusal(lambda: world.coordinator.describe("")) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: harness.initialize("")) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: harness.add(producer, EVENTS, name="")) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: harness.end(producer, True, name="")) is ErrorCode.INVALID_REQUEST
+    assert refusal(lambda: harness.coordinator.describe("")) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_name_that_nobody_initialized(world: HeldWorld) -> None:
+def test_a_name_that_nobody_initialized(harness: CoordinatorHarness) -> None:
     producer = ProducerIdAndEpoch(1, 0)
-    assert refusal(lambda: world.add(producer, EVENTS)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert refusal(lambda: world.end(producer, True)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert refusal(lambda: world.coordinator.describe("orders")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert refusal(lambda: harness.add(producer, EVENTS)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert refusal(lambda: harness.end(producer, True)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert refusal(lambda: harness.coordinator.describe("orders")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 # --- failed appends ---
@@ -222,227 +222,231 @@ def test_a_name_that_nobody_initialized(world: HeldWorld) -> None:
         (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_what_cannot_be_written_did_not_happen(world: HeldWorld, of_the_log: ErrorCode, told: ErrorCode) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.state_partition().error = of_the_log
-    assert refusal(lambda: world.end(producer, True)) is told
-    world.state_partition().error = None
-    assert world.coordinator.describe("orders").record.state is State.ONGOING
-    assert world.end(producer, False) == (1000, 1)
-    assert world.state() is State.COMPLETE_ABORT
+def test_what_cannot_be_written_did_not_happen(
+    harness: CoordinatorHarness, of_the_log: ErrorCode, told: ErrorCode
+) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.state_partition().error = of_the_log
+    assert refusal(lambda: harness.end(producer, True)) is told
+    harness.state_partition().error = None
+    assert harness.coordinator.describe("orders").record.state is State.ONGOING
+    assert harness.end(producer, False) == (1000, 1)
+    assert harness.state() is State.COMPLETE_ABORT
 
 
-def test_the_completion_is_tried_until_it_is_written(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    events, state = world.replicas.partition(EVENTS), world.state_partition()
+def test_the_completion_is_tried_until_it_is_written(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    events, state = harness.replicas.partition(EVENTS), harness.state_partition()
     events.is_held = True
-    world.end(producer, True)
+    harness.end(producer, True)
     state.error = ErrorCode.NOT_ENOUGH_REPLICAS
     events.release()
-    world.pass_time(1000)
-    assert world.state() is State.PREPARE_COMMIT
+    harness.pass_time(1000)
+    assert harness.state() is State.PREPARE_COMMIT
     state.error = None
-    world.pass_time(1000)
-    assert world.state() is State.COMPLETE_COMMIT
+    harness.pass_time(1000)
+    assert harness.state() is State.COMPLETE_COMMIT
 
 
-def test_markers_are_tried_until_they_are_written(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    write(world, AUDIT, producer)
-    world.replicas.partition(AUDIT).error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.end(producer, False)
-    world.pass_time(1000)
-    assert world.coordinator.describe("orders").record.partitions == {AUDIT}
-    assert world.replicas.partition(EVENTS).offsets.log_end.message_offset == 2, "written once"
-    world.replicas.partition(AUDIT).error = None
-    world.pass_time(1000)
-    assert world.state() is State.COMPLETE_ABORT
+def test_markers_are_tried_until_they_are_written(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    write(harness, AUDIT, producer)
+    harness.replicas.partition(AUDIT).error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    harness.end(producer, False)
+    harness.pass_time(1000)
+    assert harness.coordinator.describe("orders").record.partitions == {AUDIT}
+    assert harness.replicas.partition(EVENTS).offsets.log_end.message_offset == 2, "written once"
+    harness.replicas.partition(AUDIT).error = None
+    harness.pass_time(1000)
+    assert harness.state() is State.COMPLETE_ABORT
 
 
-def test_a_deleted_topic_needs_no_marker(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.replicas.delete(EVENTS)
-    world.end(producer, True)
-    assert world.state() is State.COMPLETE_COMMIT
+def test_a_deleted_topic_needs_no_marker(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.replicas.delete(EVENTS)
+    harness.end(producer, True)
+    assert harness.state() is State.COMPLETE_COMMIT
 
 
-def test_a_newer_coordinator_ends_what_this_one_began(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.replicas.partition(EVENTS).error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    world.end(producer, True)
-    world.pass_time(10_000)
-    assert world.state() is State.PREPARE_COMMIT
-    assert refusal(lambda: world.add(ProducerIdAndEpoch(1000, 1), AUDIT)) is WAIT
+def test_a_newer_coordinator_ends_what_this_one_began(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.replicas.partition(EVENTS).error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    harness.end(producer, True)
+    harness.pass_time(10_000)
+    assert harness.state() is State.PREPARE_COMMIT
+    assert refusal(lambda: harness.add(ProducerIdAndEpoch(1000, 1), AUDIT)) is WAIT
 
 
 # --- elections ---
 
 
-def test_what_was_decided_before_a_crash_is_completed_after_it(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    events = world.replicas.partition(EVENTS)
+def test_what_was_decided_before_a_crash_is_completed_after_it(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    events = harness.replicas.partition(EVENTS)
     events.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.end(producer, True)
-    world.crash()
-    assert world.state() is State.PREPARE_COMMIT
+    harness.end(producer, True)
+    harness.crash()
+    assert harness.state() is State.PREPARE_COMMIT
     events.error = None
-    world.pass_time(1000)
-    assert world.state() is State.COMPLETE_COMMIT
+    harness.pass_time(1000)
+    assert harness.state() is State.COMPLETE_COMMIT
     assert last_stable(events) == 2
 
 
-def test_what_was_open_before_a_crash_stays_open(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.crash()
-    assert world.coordinator.describe("orders").record.partitions == {EVENTS}
-    assert world.end(producer, True) == (1000, 1)
+def test_what_was_open_before_a_crash_stays_open(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.crash()
+    assert harness.coordinator.describe("orders").record.partitions == {EVENTS}
+    assert harness.end(producer, True) == (1000, 1)
 
 
-def test_nothing_is_answered_while_a_partition_is_loaded(world: HeldWorld) -> None:
+def test_nothing_is_answered_while_a_partition_is_loaded(harness: CoordinatorHarness) -> None:
     wish = Initialization(timeout_ms=TIMEOUT_MS)
-    producer = world.initialize()
-    number = world.coordinator.partition_of("orders")
-    world.coordinator.elected(number, 9)
-    loading = world.loop.create_task(world.coordinator.initialize("orders", wish))
-    listing = refusal(lambda: list(world.coordinator.select(_all(), set)))
+    producer = harness.initialize()
+    number = harness.coordinator.partition_of("orders")
+    harness.coordinator.elected(number, 9)
+    loading = harness.loop.create_task(harness.coordinator.initialize("orders", wish))
+    listing = refusal(lambda: list(harness.coordinator.select(_all(), set)))
     assert listing is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refusal(lambda: world.coordinator.describe("orders")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    world.settle()
+    assert refusal(lambda: harness.coordinator.describe("orders")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    harness.settle()
     assert loading.done()
-    assert world.initialize()[0] == producer.producer_id
+    assert harness.initialize()[0] == producer.producer_id
 
 
-def test_a_partition_that_is_anothers(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.coordinator.resigned(world.coordinator.partition_of("orders"))
-    assert refusal(lambda: world.end(producer, True)) is ErrorCode.NOT_COORDINATOR
-    assert refusal(world.initialize) is ErrorCode.NOT_COORDINATOR
-    assert not list(world.coordinator.select(_all(), set))
+def test_a_partition_that_is_anothers(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.coordinator.resigned(harness.coordinator.partition_of("orders"))
+    assert refusal(lambda: harness.end(producer, True)) is ErrorCode.NOT_COORDINATOR
+    assert refusal(harness.initialize) is ErrorCode.NOT_COORDINATOR
+    assert not list(harness.coordinator.select(_all(), set))
 
 
-def test_a_partition_that_is_lost_while_its_log_is_written(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.add(producer, EVENTS)
-    state = world.state_partition()
+def test_a_partition_that_is_lost_while_its_log_is_written(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.add(producer, EVENTS)
+    state = harness.state_partition()
     state.is_held = True
-    asked = world.begin(world.ending(producer, True))
-    world.coordinator.resigned(world.coordinator.partition_of("orders"))
+    asked = harness.begin(harness.ending(producer, True))
+    harness.coordinator.resigned(harness.coordinator.partition_of("orders"))
     state.release()
-    world.settle()
+    harness.settle()
     assert refusal(asked.result) is ErrorCode.NOT_COORDINATOR
-    assert world.replicas.partition(EVENTS).offsets.log_end.message_offset == 0, "no marker: it is another's to end"
+    assert harness.replicas.partition(EVENTS).offsets.log_end.message_offset == 0, "no marker: it is another's to end"
 
 
-def test_a_resignation_stops_the_markers(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    events = world.replicas.partition(EVENTS)
+def test_a_resignation_stops_the_markers(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    events = harness.replicas.partition(EVENTS)
     events.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.end(producer, True)
-    world.coordinator.resigned(world.coordinator.partition_of("orders"))
+    harness.end(producer, True)
+    harness.coordinator.resigned(harness.coordinator.partition_of("orders"))
     events.error = None
-    world.pass_time(1000)
+    harness.pass_time(1000)
     assert events.offsets.log_end.message_offset == 1
-    assert world.state() is State.PREPARE_COMMIT
+    assert harness.state() is State.PREPARE_COMMIT
 
 
-def test_a_bad_record_costs_one_transactional_id(world: HeldWorld) -> None:
-    world.initialize()
+def test_a_bad_record_costs_one_transactional_id(harness: CoordinatorHarness) -> None:
+    harness.initialize()
     for key, value in ((key_of("other"), b"\x00\x07"), (b"\x00\x09?", b""), (key_of("else"), b"\x00\x01")):
         record = Record(0, START, TimestampType.CREATE, key, value)
         for number in range(STATE_PARTITIONS):
-            world.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).append(
+            harness.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).append(
                 build_batch([record]), origin=AppendOrigin.COORDINATOR
             )
-    world.crash()
-    assert [listed.transactional_id for listed in world.coordinator.select(_all(), set)] == ["orders"]
+    harness.crash()
+    assert [listed.transactional_id for listed in harness.coordinator.select(_all(), set)] == ["orders"]
 
 
 # --- producer ids ---
 
 
 def test_blocks_follow_one_another_and_are_asked_for_ahead(tmp_path: Path) -> None:
-    world = HeldWorld(tmp_path, block_size=10)
-    ids = [world.run(world.coordinator.new_producer_id()) for _ in range(9)]
+    harness = CoordinatorHarness(tmp_path, block_size=10)
+    ids = [harness.run(harness.coordinator.new_producer_id()) for _ in range(9)]
     assert ids == list(range(1000, 1009))
-    assert world.next_block == 1020, "nine of ten are gone"
-    assert [world.run(world.coordinator.new_producer_id()) for _ in range(3)] == [1009, 1010, 1011]
-    world.close()
+    assert harness.next_block == 1020, "nine of ten are gone"
+    assert [harness.run(harness.coordinator.new_producer_id()) for _ in range(3)] == [1009, 1010, 1011]
+    harness.close()
 
 
 def test_whoever_needs_an_id_waits_for_the_first_block(tmp_path: Path) -> None:
-    world = HeldWorld(tmp_path)
-    world.blocks_held = asyncio.Event()
-    waiting = [world.begin(world.coordinator.new_producer_id()) for _ in range(3)]
+    harness = CoordinatorHarness(tmp_path)
+    harness.blocks_held = asyncio.Event()
+    waiting = [harness.begin(harness.coordinator.new_producer_id()) for _ in range(3)]
     assert not any(task.done() for task in waiting)
-    world.blocks_held.set()
-    world.settle()
+    harness.blocks_held.set()
+    harness.settle()
     assert [task.result() for task in waiting] == [1000, 1001, 1002]
-    world.close()
+    harness.close()
 
 
 # --- time ---
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.pass_time(TIMEOUT_MS)
-    assert world.state() is State.ONGOING
-    world.pass_time(20_000)
-    assert world.state() is State.COMPLETE_ABORT
-    assert refusal(lambda: world.add(producer, EVENTS)) is ErrorCode.PRODUCER_FENCED
-    assert last_stable(world.replicas.partition(EVENTS)) == 2
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.pass_time(TIMEOUT_MS)
+    assert harness.state() is State.ONGOING
+    harness.pass_time(20_000)
+    assert harness.state() is State.COMPLETE_ABORT
+    assert refusal(lambda: harness.add(producer, EVENTS)) is ErrorCode.PRODUCER_FENCED
+    assert last_stable(harness.replicas.partition(EVENTS)) == 2
 
 
-def test_a_time_out_that_cannot_be_written_is_tried_again(world: HeldWorld) -> None:
-    producer = world.initialize()
-    write(world, EVENTS, producer)
-    world.state_partition().error = ErrorCode.NOT_ENOUGH_REPLICAS
-    world.pass_time(TIMEOUT_MS + 20_000)
-    world.state_partition().error = None
-    assert world.state() is State.ONGOING
-    world.pass_time(20_000)
-    assert world.state() is State.COMPLETE_ABORT
+def test_a_time_out_that_cannot_be_written_is_tried_again(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    write(harness, EVENTS, producer)
+    harness.state_partition().error = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness.pass_time(TIMEOUT_MS + 20_000)
+    harness.state_partition().error = None
+    assert harness.state() is State.ONGOING
+    harness.pass_time(20_000)
+    assert harness.state() is State.COMPLETE_ABORT
 
 
-def test_ids_that_nobody_uses_are_forgotten(world: HeldWorld) -> None:
+def test_ids_that_nobody_uses_are_forgotten(harness: CoordinatorHarness) -> None:
     idle, used = "idle", "used"
-    producer = world.initialize(idle)
-    week = world.settings.id_expiration_ms
-    world.pass_time(week - 3_700_000)
-    world.initialize(used)
-    world.add(world.initialize("open"), EVENTS, name="open")
-    world.pass_time(2 * 3_700_000)
-    assert world.newest(idle) is None
-    assert world.state(used) is State.EMPTY
-    assert world.state("open") is not None
-    assert refusal(lambda: world.end(producer, True, name=idle)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert world.initialize(idle) != producer, "a new producer id"
+    producer = harness.initialize(idle)
+    week = harness.settings.id_expiration_ms
+    harness.pass_time(week - 3_700_000)
+    harness.initialize(used)
+    harness.add(harness.initialize("open"), EVENTS, name="open")
+    harness.pass_time(2 * 3_700_000)
+    assert harness.newest(idle) is None
+    assert harness.state(used) is State.EMPTY
+    assert harness.state("open") is not None
+    assert refusal(lambda: harness.end(producer, True, name=idle)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert harness.initialize(idle) != producer, "a new producer id"
 
 
-def test_ids_that_cannot_be_forgotten_now_are_forgotten_later(world: HeldWorld) -> None:
+def test_ids_that_cannot_be_forgotten_now_are_forgotten_later(harness: CoordinatorHarness) -> None:
     for number in range(5):
-        world.initialize(f"{number}" * 5000)  # together more than a batch of names
+        harness.initialize(f"{number}" * 5000)  # together more than a batch of names
     for number in range(STATE_PARTITIONS):
-        world.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).error = ErrorCode.NOT_ENOUGH_REPLICAS
-    world.clock.sleep_ms(world.settings.id_expiration_ms + 1)
-    world.settle()
+        harness.replicas.partition(
+            TopicPartition(TRANSACTION_STATE_TOPIC, number)
+        ).error = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness.clock.sleep_ms(harness.settings.id_expiration_ms + 1)
+    harness.settle()
     for number in range(STATE_PARTITIONS):
-        world.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).error = None
-    assert len(list(world.coordinator.select(_all(), set))) == 5
-    world.clock.sleep_ms(world.settings.removal_interval_ms)
-    world.settle()
-    assert not list(world.coordinator.select(_all(), set))
-    world.crash()
-    assert not list(world.coordinator.select(_all(), set))
+        harness.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).error = None
+    assert len(list(harness.coordinator.select(_all(), set))) == 5
+    harness.clock.sleep_ms(harness.settings.removal_interval_ms)
+    harness.settle()
+    assert not list(harness.coordinator.select(_all(), set))
+    harness.crash()
+    assert not list(harness.coordinator.select(_all(), set))
 
 
 def _all() -> TransactionFilter:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.groups.group_home import group_home
-from server.transactions.held_world import HeldWorld
+from server.groups.group_broker import group_broker
+from server.transactions.coordinator_harness import CoordinatorHarness
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -19,56 +19,56 @@ EVENTS = TopicPartition("events", 0)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[HeldWorld]:
-    made = HeldWorld(tmp_path)
+def harness(tmp_path: Path) -> Iterator[CoordinatorHarness]:
+    made = CoordinatorHarness(tmp_path)
     made.replicas.make(EVENTS)
     yield made
     made.close()
 
 
-def reported(world: HeldWorld) -> dict[str, float]:
-    return {sample.name.name: sample.values["Value"] for sample in world.coordinator.samples()}
+def reported(harness: CoordinatorHarness) -> dict[str, float]:
+    return {sample.name.name: sample.values["Value"] for sample in harness.coordinator.samples()}
 
 
-def waiting(world: HeldWorld) -> tuple[float, float]:
+def waiting(harness: CoordinatorHarness) -> tuple[float, float]:
     """Return the numbers of delayed markers and transactions."""
-    values = reported(world)
+    values = reported(harness)
     return values["UnknownDestinationQueueSize"], values["LogAppendRetryQueueSize"]
 
 
-def test_a_marker_without_a_leader_and_an_end_that_cannot_be_written_wait(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.add(producer, EVENTS)
-    assert waiting(world) == (0, 0)
-    events, state = world.replicas.partition(EVENTS), world.state_partition()
+def test_a_marker_without_a_leader_and_an_end_that_cannot_be_written_wait(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.add(producer, EVENTS)
+    assert waiting(harness) == (0, 0)
+    events, state = harness.replicas.partition(EVENTS), harness.state_partition()
     events.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.end(producer, True)
-    assert waiting(world) == (1, 0)
+    harness.end(producer, True)
+    assert waiting(harness) == (1, 0)
     events.error, state.error = None, ErrorCode.NOT_ENOUGH_REPLICAS
-    world.pass_time(3 * RETRY_MS)
-    assert waiting(world) == (0, 1)
+    harness.pass_time(3 * RETRY_MS)
+    assert waiting(harness) == (0, 1)
     state.error = None
-    world.pass_time(3 * RETRY_MS)
-    assert waiting(world) == (0, 0)
+    harness.pass_time(3 * RETRY_MS)
+    assert waiting(harness) == (0, 0)
 
 
-def test_loads_of_partitions_are_measured(world: HeldWorld) -> None:
-    assert reported(world)["partition-load-time-max"] >= 0
-    assert reported(world)["partition-load-time-avg"] >= 0
+def test_loads_of_partitions_are_measured(harness: CoordinatorHarness) -> None:
+    assert reported(harness)["partition-load-time-max"] >= 0
+    assert reported(harness)["partition-load-time-avg"] >= 0
 
 
 def test_it_is_told_by_a_broker_with_a_coordinator_until_the_end(tmp_path: Path) -> None:
-    with group_home(tmp_path / "data") as groups:
+    with group_broker(tmp_path / "data") as groups:
 
         def told() -> set[str]:
             names = {one.name for one in METRICS}
             types = ("transaction-coordinator-metrics", "TransactionMarkerChannelManager")
-            samples = groups.home.broker.metrics.samples()
+            samples = groups.harness.broker.metrics.samples()
             return {sample.name.name for sample in samples if sample.name.type in types} & names
 
         assert not told()
         found = groups.client.call(ApiKey.FIND_COORDINATOR, key_type=1, coordinator_keys=["tx"])
         assert found.coordinators[0].error_code == 0
         assert told() == {one.name for one in METRICS}
-        groups.home.stop()
+        groups.harness.stop()
         assert not told()

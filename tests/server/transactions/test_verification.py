@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.transactions.held_world import HeldWorld
+from server.transactions.coordinator_harness import CoordinatorHarness
 from server.transactions.transaction_cases import refusal
 from tidelog.model import InvalidProducerEpochError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -22,8 +22,8 @@ CHECKS = (Operation.CHECK, Operation.CHECK_ABORTABLE)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[HeldWorld]:
-    made = HeldWorld(tmp_path)
+def harness(tmp_path: Path) -> Iterator[CoordinatorHarness]:
+    made = CoordinatorHarness(tmp_path)
     made.replicas.make(EVENTS)
     made.replicas.make(AUDIT)
     yield made
@@ -47,102 +47,104 @@ def test_what_a_version_can_do() -> None:
 
 
 @pytest.mark.parametrize("operation", CHECKS)
-def test_a_partition_that_was_added_is_good(world: HeldWorld, operation: Operation) -> None:
-    producer = world.initialize()
-    world.add(producer, EVENTS)
-    verified = world.verify(producer, EVENTS, AUDIT, operation=operation)
+def test_a_partition_that_was_added_is_good(harness: CoordinatorHarness, operation: Operation) -> None:
+    producer = harness.initialize()
+    harness.add(producer, EVENTS)
+    verified = harness.verify(producer, EVENTS, AUDIT, operation=operation)
     assert verified[EVENTS].error is ErrorCode.NONE
     assert verified[EVENTS].guard != NO_GUARD
     refused = ErrorCode.INVALID_TXN_STATE if operation is Operation.CHECK else ErrorCode.TRANSACTION_ABORTABLE
     assert verified[AUDIT].error is refused
-    world.append(world.replicas.partition(EVENTS), producer, b"x", sequence=0, guard=verified[EVENTS].guard)
-    assert world.verify(producer, EVENTS, operation=operation) == {EVENTS: Verified()}, "it has data: not asked again"
+    harness.append(harness.replicas.partition(EVENTS), producer, b"x", sequence=0, guard=verified[EVENTS].guard)
+    assert harness.verify(producer, EVENTS, operation=operation) == {EVENTS: Verified()}, "it has data: not asked again"
 
 
-def test_adding_makes_partitions_part_of_the_transaction(world: HeldWorld) -> None:
-    producer = world.initialize()
-    verified = world.verify(producer, EVENTS, AUDIT)
+def test_adding_makes_partitions_part_of_the_transaction(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    verified = harness.verify(producer, EVENTS, AUDIT)
     assert {one.error for one in verified.values()} == {ErrorCode.NONE}
-    assert world.coordinator.describe("orders").record.partitions == {EVENTS, AUDIT}
-    assert world.state() is State.ONGOING
+    assert harness.coordinator.describe("orders").record.partitions == {EVENTS, AUDIT}
+    assert harness.state() is State.ONGOING
 
 
 @pytest.mark.parametrize("operation", list(Operation))
-def test_a_fenced_producer_hears_the_code_that_producers_know(world: HeldWorld, operation: Operation) -> None:
-    producer = world.initialize()
-    world.initialize()
-    assert world.verify(producer, EVENTS, operation=operation)[EVENTS].error is ErrorCode.INVALID_PRODUCER_EPOCH
+def test_a_fenced_producer_hears_the_code_that_producers_know(
+    harness: CoordinatorHarness, operation: Operation
+) -> None:
+    producer = harness.initialize()
+    harness.initialize()
+    assert harness.verify(producer, EVENTS, operation=operation)[EVENTS].error is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_epoch_older_than_the_logs_does_not_get_to_the_coordinator(world: HeldWorld) -> None:
-    producer = world.initialize()
-    verified = world.verify(producer, EVENTS)
-    world.append(world.replicas.partition(EVENTS), producer, b"x", sequence=0, guard=verified[EVENTS].guard)
-    world.end(producer, True)
-    world.crash()
-    world.coordinator.resigned(world.coordinator.partition_of("orders"))
-    assert world.verify(producer, EVENTS, AUDIT) == {
+def test_an_epoch_older_than_the_logs_does_not_get_to_the_coordinator(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    verified = harness.verify(producer, EVENTS)
+    harness.append(harness.replicas.partition(EVENTS), producer, b"x", sequence=0, guard=verified[EVENTS].guard)
+    harness.end(producer, True)
+    harness.crash()
+    harness.coordinator.resigned(harness.coordinator.partition_of("orders"))
+    assert harness.verify(producer, EVENTS, AUDIT) == {
         EVENTS: Verified(error=ErrorCode.INVALID_PRODUCER_EPOCH),
-        AUDIT: Verified(world.verify(producer, AUDIT)[AUDIT].guard, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        AUDIT: Verified(harness.verify(producer, AUDIT)[AUDIT].guard, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     }
 
 
-def test_a_partition_that_is_not_led_here(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.replicas.partition(AUDIT).error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    verified = world.verify(producer, EVENTS, AUDIT)
+def test_a_partition_that_is_not_led_here(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.replicas.partition(AUDIT).error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    verified = harness.verify(producer, EVENTS, AUDIT)
     assert [verified[name].error for name in (EVENTS, AUDIT)] == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert world.coordinator.describe("orders").record.partitions == {EVENTS}
+    assert harness.coordinator.describe("orders").record.partitions == {EVENTS}
 
 
-def test_a_marker_takes_the_guard_away(world: HeldWorld) -> None:
+def test_a_marker_takes_the_guard_away(harness: CoordinatorHarness) -> None:
     """The producer is slow: its first batch arrives after the transaction's abort."""
-    producer = world.initialize()
-    verified = world.verify(producer, EVENTS, operation=Operation.ADD)
-    refusal(world.initialize)
+    producer = harness.initialize()
+    verified = harness.verify(producer, EVENTS, operation=Operation.ADD)
+    refusal(harness.initialize)
     with pytest.raises(InvalidProducerEpochError, match="in the log it has epoch 1"):
-        world.append(world.replicas.partition(EVENTS), producer, b"late", sequence=0, guard=verified[EVENTS].guard)
-    assert world.replicas.partition(EVENTS).offsets.log_end.message_offset == 1, "the marker alone"
+        harness.append(harness.replicas.partition(EVENTS), producer, b"late", sequence=0, guard=verified[EVENTS].guard)
+    assert harness.replicas.partition(EVENTS).offsets.log_end.message_offset == 1, "the marker alone"
 
 
-def test_adding_waits_a_little_for_the_transaction_before(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.add(producer, AUDIT)
-    world.replicas.partition(AUDIT).is_held = True
-    following = world.end(producer, True)
-    asked = world.begin(world.verifying(following, EVENTS, operation=Operation.ADD))
-    world.pass_time(60)
+def test_adding_waits_a_little_for_the_transaction_before(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.add(producer, AUDIT)
+    harness.replicas.partition(AUDIT).is_held = True
+    following = harness.end(producer, True)
+    asked = harness.begin(harness.verifying(following, EVENTS, operation=Operation.ADD))
+    harness.pass_time(60)
     assert not asked.done()
-    world.replicas.partition(AUDIT).release()
-    world.pass_time(40)
+    harness.replicas.partition(AUDIT).release()
+    harness.pass_time(40)
     assert asked.result()[EVENTS].error is ErrorCode.NONE
 
 
-def test_adding_does_not_wait_for_ever(world: HeldWorld) -> None:
-    producer = world.initialize()
-    world.add(producer, AUDIT)
-    world.replicas.partition(AUDIT).is_held = True
-    following = world.end(producer, True)
-    asked = world.begin(world.verifying(following, EVENTS, operation=Operation.ADD))
-    world.pass_time(200)
+def test_adding_does_not_wait_for_ever(harness: CoordinatorHarness) -> None:
+    producer = harness.initialize()
+    harness.add(producer, AUDIT)
+    harness.replicas.partition(AUDIT).is_held = True
+    following = harness.end(producer, True)
+    asked = harness.begin(harness.verifying(following, EVENTS, operation=Operation.ADD))
+    harness.pass_time(200)
     assert asked.result()[EVENTS].error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize("operation", CHECKS)
-def test_checking_does_not_wait(world: HeldWorld, operation: Operation) -> None:
-    producer = world.initialize()
-    world.add(producer, AUDIT)
-    world.replicas.partition(AUDIT).is_held = True
-    following = world.end(producer, True)
-    verified = world.verify(following, EVENTS, operation=operation)
+def test_checking_does_not_wait(harness: CoordinatorHarness, operation: Operation) -> None:
+    producer = harness.initialize()
+    harness.add(producer, AUDIT)
+    harness.replicas.partition(AUDIT).is_held = True
+    following = harness.end(producer, True)
+    verified = harness.verify(following, EVENTS, operation=operation)
     assert verified[EVENTS].error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_verification_may_be_switched_off_but_adding_may_not(world: HeldWorld) -> None:
-    world.verifies = False
+def test_verification_may_be_switched_off_but_adding_may_not(harness: CoordinatorHarness) -> None:
+    harness.verifies = False
     stranger = ProducerIdAndEpoch(77, 0)
-    assert world.verify(stranger, EVENTS, operation=Operation.CHECK) == {EVENTS: Verified()}
-    assert world.verify(stranger, EVENTS)[EVENTS].error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert harness.verify(stranger, EVENTS, operation=Operation.CHECK) == {EVENTS: Verified()}
+    assert harness.verify(stranger, EVENTS)[EVENTS].error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("operation", list(Operation))

@@ -96,16 +96,16 @@ class GroupCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return owned.shard
 
-    async def ask(self, group_id: str, question: Callable[[Shard, Callable[[T], None]], None]) -> T:
-        """Pass the group's shard to ``question`` and wait for the reply. Raise the ApiErrors of both."""
-        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    async def call_shard(self, group_id: str, operation: Callable[[Shard, Callable[[T], None]], None]) -> T:
+        """Pass the group's shard to ``operation`` and wait for the reply. Raise the ApiErrors of both."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-        def reply(answer: T) -> None:
-            if not answered.done():
-                answered.set_result(answer)
+        def reply(result: T) -> None:
+            if not future.done():
+                future.set_result(result)
 
-        question(self.shard_of(group_id), reply)
-        return await answered
+        operation(self.shard_of(group_id), reply)
+        return await future
 
     def loaded_shards(self) -> Iterable[Shard]:
         """Return all shards of this broker. Raise ApiError(COORDINATOR_LOAD_IN_PROGRESS) if one is still loading."""
@@ -121,7 +121,7 @@ class GroupCoordinator:
 
     # --- events ---
 
-    def marker_comes(self, number: int) -> None:
+    def before_marker(self, number: int) -> None:
         """Append a partition's gathered changes, because a transaction marker must follow them in the log."""
         owned = self._partitions.get(number)
         if owned is not None:
@@ -134,11 +134,11 @@ class GroupCoordinator:
             owned.end_transaction(producer_id, is_commit=is_commit)
 
     def _on_change(self, change: MetadataChange) -> None:
-        changed = self.topics.note(change)
+        changed = self.topics.changed_topic_names(change)
         deleted = {topic.name: topic.id for topic in change.deleted_topics}
         for owned in list(self._partitions.values()):
             if owned.is_loaded and changed:
-                owned.shard.look_at_topics(changed)
+                owned.shard.mark_topics_changed(changed)
             if owned.is_loaded and deleted:
                 owned.shard.forget_topics(deleted)
 
@@ -154,7 +154,7 @@ class GroupCoordinator:
             topics=self.topics,
             timeouts=self._timeouts,
             counts=self._counts,
-            on_out_of_step=self._read_again,
+            on_state_diverged=self._reload,
         )
         self._partitions[number] = owned
         self._node.spawn(owned.load())
@@ -163,9 +163,9 @@ class GroupCoordinator:
         """Abandon the shard of a partition that this broker no longer leads. Idempotent."""
         owned = self._partitions.pop(number, None)
         if owned is not None:
-            owned.give_up()
+            owned.resign()
 
-    def _read_again(self, owned: OwnedShard) -> None:
+    def _reload(self, owned: OwnedShard) -> None:
         """Rebuild the shard from the log. No-op if this broker is no longer the partition's leader."""
         is_led = self._node.replicas.is_led(TopicPartition(GROUP_METADATA_TOPIC, owned.number))
         if is_led and self._partitions.get(owned.number) is owned:

@@ -39,7 +39,7 @@ class GroupMap(dict[str, Group]):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
-    def find_or_make_classic(self, group_id: str, now_ms: int) -> ClassicGroup:
+    def find_or_create_classic(self, group_id: str, now_ms: int) -> ClassicGroup:
         """Return the group. A created group is empty, and in no log until a member joins or an offset is committed."""
         if group_id not in self:
             self[group_id] = ClassicGroup(group_id=group_id, state_changed_ms=now_ms)

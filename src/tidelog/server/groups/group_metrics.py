@@ -21,7 +21,7 @@ from tidelog.server.groups.owned_shard import OwnedShard, ShardState
 
 _COORDINATOR = MetricFamily("kafka.server", "group-coordinator-metrics")
 _MANAGER = MetricFamily("kafka.coordinator.group", "GroupMetadataManager")
-_LATELY = "over the last 30 to 60 seconds"
+_TIME_WINDOW = "over the last 30 to 60 seconds"
 
 GROUPS = _COORDINATOR.gauge("group-count", "groups", "The groups of the protocol `classic` or `consumer`.", "protocol")
 CONSUMER_GROUPS = _COORDINATOR.gauge(
@@ -39,8 +39,8 @@ PARTITIONS = _COORDINATOR.gauge(
 COMMITTED_OFFSETS = _COORDINATOR.gauge(
     "offset-count", "offsets", "The committed offsets that are stored: equal to `NumOffsets`."
 )
-LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"The longest load of a partition, {_LATELY}.")
-MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"The mean load time of a partition, {_LATELY}.")
+LONGEST_LOAD = _COORDINATOR.gauge("partition-load-time-max", "ms", f"The longest load of a partition, {_TIME_WINDOW}.")
+MEAN_LOAD = _COORDINATOR.gauge("partition-load-time-avg", "ms", f"The mean load time of a partition, {_TIME_WINDOW}.")
 CLASSIC_GROUPS = _MANAGER.gauge("NumGroups", "groups", "The groups of the classic protocol.")
 CLASSIC_STATES = {
     state: _MANAGER.gauge(f"NumGroups{state}", "groups", "The groups of the classic protocol in that state.")
@@ -52,7 +52,7 @@ OFFSETS = _MANAGER.gauge("NumOffsets", "offsets", "The committed offsets that ar
 def _counted(name: str, unit: str, meaning: str) -> tuple[MetricDescription, MetricDescription]:
     """Return the descriptions of a rate and of a count."""
     return (
-        _COORDINATOR.gauge(f"{name}-rate", f"{unit}/s", f"{meaning}, {_LATELY}."),
+        _COORDINATOR.gauge(f"{name}-rate", f"{unit}/s", f"{meaning}, {_TIME_WINDOW}."),
         _COORDINATOR.gauge(f"{name}-count", unit, f"{meaning}, since the start."),
     )
 

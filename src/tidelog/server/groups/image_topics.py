@@ -16,16 +16,16 @@ class ImageTopics:
         """``applied_offset`` is the offset of the image's last record, which is Kafka's version of the image."""
         self._image = image
         self._applied_offset = applied_offset
-        self.made_version = -1
+        self.last_creation_version = -1
 
     @property
     def version(self) -> int:
         return self._applied_offset()
 
-    def note(self, change: MetadataChange) -> frozenset[str]:
+    def changed_topic_names(self, change: MetadataChange) -> frozenset[str]:
         """Return the names of the topics that were created, deleted, or got more partitions."""
         if change.created_topics:
-            self.made_version = change.end_offset - 1
+            self.last_creation_version = change.end_offset - 1
         names = {topic.name for topic in (*change.created_topics, *change.deleted_topics)}
         for (topic_id, _), delta in change.partitions.items():
             topic = self._image().topics_by_id.get(topic_id)

@@ -68,7 +68,7 @@ class Topics(Protocol):
         ...
 
     @property
-    def made_version(self) -> int:
+    def last_creation_version(self) -> int:
         """The version of the last change that created topics."""
         ...
 

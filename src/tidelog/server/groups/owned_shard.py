@@ -49,9 +49,9 @@ class OwnedShard:
         topics: Topics,
         timeouts: Callable[[str], GroupTimeouts],
         counts: GroupCounts,
-        on_out_of_step: Callable[[OwnedShard], None],
+        on_state_diverged: Callable[[OwnedShard], None],
     ) -> None:
-        """Callback ``on_out_of_step`` is called when the state no longer matches the log, which must be read again."""
+        """``on_state_diverged`` is called when the state no longer matches the log, which must then be read again."""
         self.number = number
         self.state = ShardState.LOADING
         self._node = node
@@ -64,7 +64,7 @@ class OwnedShard:
             timers=node.timers,
             spawn=node.spawn,
             settings=settings,
-            on_out_of_step=lambda: on_out_of_step(self),
+            on_state_diverged=lambda: on_state_diverged(self),
         )
         self.shard = Shard(
             ShardContext(
@@ -122,8 +122,8 @@ class OwnedShard:
         else:
             self._completed.append((producer_id, is_commit))
 
-    def give_up(self) -> None:
+    def resign(self) -> None:
         """Abandon the shard and fail its pending requests, because another broker leads the partition."""
-        self._journal.lose()
+        self._journal.resign()
         if self.is_loaded:
-            self.shard.abandon()
+            self.shard.resign()

@@ -67,7 +67,7 @@ class Shard:
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             self._classic_members.join(group, request, reply)
             return
-        if isinstance(group, UnservedGroup) and not group.gives_way:
+        if isinstance(group, UnservedGroup) and not group.can_be_deleted:
             reply({**refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL), "member_id": NO_MEMBER})
             return
         if isinstance(group, ConsumerGroup | UnservedGroup):
@@ -116,7 +116,7 @@ class Shard:
                 results[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
             elif not group.is_empty:
                 results[group_id] = ErrorCode.NON_EMPTY_GROUP
-            elif isinstance(group, UnservedGroup) and not group.gives_way:
+            elif isinstance(group, UnservedGroup) and not group.can_be_deleted:
                 results[group_id] = ErrorCode.GROUP_DELETION_FAILED
             else:
                 results[group_id] = ErrorCode.NONE
@@ -148,7 +148,7 @@ class Shard:
         gone = list(self.offsets.of_topics(topics))
         self._write_in_pieces([offset_tombstone(group_id, partition) for group_id, partition in gone])
 
-    def look_at_topics(self, names: frozenset[str]) -> None:
+    def mark_topics_changed(self, names: frozenset[str]) -> None:
         """Mark the groups that read a changed topic, so that their next heartbeat checks the topics again."""
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup) and group.knows_topics and names & group.subscribed_topics:
@@ -160,16 +160,16 @@ class Shard:
         """Start the session timers of all members and the expiry timer, after the log has been read."""
         for group in list(self.groups.values()):
             if isinstance(group, ConsumerGroup):
-                self._sessions.resume(group)
+                self._sessions.start_timers(group)
             elif isinstance(group, ClassicGroup):
                 self._rebalancing.resume(group)
         self._expire_later()
 
-    def abandon(self) -> None:
+    def resign(self) -> None:
         """Drop the groups and timers because another broker has the partition now. Idempotent."""
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
-                self._rebalancing.abandon(group)
+                self._rebalancing.resign(group)
         self.groups.clear()
         self.context.timers.cancel_all()
 

@@ -57,7 +57,7 @@ class UnservedGroup:
         return not any(record.number == number for record in self._records.values())
 
     @property
-    def gives_way(self) -> bool:
+    def can_be_deleted(self) -> bool:
         """True if the group may be deleted here, or become a classic group."""
         return self.is_empty and self.type is UnservedType.STREAMS
 
@@ -77,8 +77,8 @@ class UnservedGroup:
 
     def tombstones(self) -> list[GroupRecord]:
         """Return the tombstones of all the group's records. The group's own record is deleted last."""
-        whole = _GROUP_RECORDS[self.type]
-        records = sorted(self._records.values(), key=lambda record: record.number == whole)
+        last = _GROUP_RECORDS[self.type]
+        records = sorted(self._records.values(), key=lambda record: record.number == last)
         return [GroupRecord(record.number, record.key, None) for record in records]
 
     def _epoch(self, numbers: dict[UnservedType, int], field: str) -> int:

@@ -12,7 +12,7 @@ from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_count
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
-from tidelog.server.transactions.markers import LocalMarkers, MarkerComes, TransactionCompleted
+from tidelog.server.transactions.markers import BeforeMarker, LocalMarkers, TransactionCompleted
 from tidelog.server.transactions.owned_partitions import OwnedPartitions
 from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.settings import TransactionSettings
@@ -23,7 +23,7 @@ _VERIFICATION = "transaction.partition.verification.enable"
 
 
 def assemble_coordinator(
-    node: Node, marker_comes: MarkerComes, transaction_completed: TransactionCompleted
+    node: Node, before_marker: BeforeMarker, transaction_completed: TransactionCompleted
 ) -> TransactionCoordinator:
     """Create the coordinator without starting it. The callbacks report markers in ``__consumer_offsets``."""
     settings = TransactionSettings.of(node.config)
@@ -36,7 +36,7 @@ def assemble_coordinator(
         replicas,
         timers=timers,
         timeout_ms=settings.append_timeout_ms,
-        marker_comes=marker_comes,
+        before_marker=before_marker,
         transaction_completed=transaction_completed,
     )
     partitions = OwnedPartitions(

@@ -63,7 +63,7 @@ class Completions:
         self.waiting_completions = 0
         """The number of transactions whose final record could not be written yet."""
 
-    def go_on(self, partition: OwnedPartition) -> None:
+    def resume_prepared(self, partition: OwnedPartition) -> None:
         """Complete the prepared transactions of a loaded partition."""
         for transaction in tuple(partition.transactions.values()):
             if transaction.record.is_prepared:
@@ -101,14 +101,14 @@ class Completions:
 
     async def _write_markers(self, partition: OwnedPartition, transaction: Transaction, marker: Marker) -> bool:
         """Write one round of markers. Return False if this broker must no longer end the transaction."""
-        answers = await self._markers.write(marker, sorted(transaction.record.partitions))
+        errors = await self._markers.write(marker, sorted(transaction.record.partitions))
         if partition.is_lost:
             return False
-        fenced = {name: error for name, error in answers.items() if error in _FENCED}
+        fenced = {name: error for name, error in errors.items() if error in _FENCED}
         if fenced:
             _log.warning("The markers of %s are given up: %s", transaction.transactional_id, fenced)
             return False
-        for name, error in answers.items():
+        for name, error in errors.items():
             if self._is_finished(name, error):
                 transaction.marker_written(name)
             else:

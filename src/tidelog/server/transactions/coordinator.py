@@ -29,7 +29,7 @@ from tidelog.server.transactions.listing import (
     ListedTransaction,
     TransactionFilter,
     VisibleTransactions,
-    is_being_forgotten,
+    is_being_removed,
     select,
 )
 from tidelog.server.transactions.markers import Marker, MarkerWriter
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         """Callback with the number of a partition that this broker no longer leads."""
         self.partition_of = parts.partitions.partition_of
         """The partition of ``__transaction_state`` that a transactional id belongs to."""
-        parts.partitions.on_loaded = parts.completions.go_on
+        parts.partitions.on_loaded = parts.completions.resume_prepared
 
     def start(self) -> None:
         self._expiry.start()
@@ -111,29 +111,31 @@ class TransactionCoordinator:
         await self._producer_ids.ready()
         return self._producer_ids.take()
 
-    async def initialize(self, transactional_id: str, wish: Initialization) -> ProducerIdAndEpoch:
+    async def initialize(self, transactional_id: str, request: Initialization) -> ProducerIdAndEpoch:
         """Handle InitProducerId: return the producer id and the epoch that fences earlier producers. Raise ApiError."""
         _require_name(transactional_id)
-        if not 0 < wish.timeout_ms <= self._settings.max_timeout_ms:
+        if not 0 < request.timeout_ms <= self._settings.max_timeout_ms:
             raise ApiError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"the time-out is {wish.timeout_ms} ms, allowed are 1 to {self._settings.max_timeout_ms}",
+                f"the time-out is {request.timeout_ms} ms, allowed are 1 to {self._settings.max_timeout_ms}",
             )
-        return await self._operations.carry_through(self._initialize(transactional_id, wish))
+        return await self._operations.run_to_end(self._initialize(transactional_id, request))
 
-    async def _initialize(self, transactional_id: str, wish: Initialization) -> ProducerIdAndEpoch:
+    async def _initialize(self, transactional_id: str, request: Initialization) -> ProducerIdAndEpoch:
         await self._producer_ids.ready()
         partition = self._partitions.owner_of(transactional_id)
-        transaction = partition.transactions.get(transactional_id) or self._new(partition, transactional_id, wish)
-        following = initialize(transaction, wish, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take)
-        if following is None:
+        transaction = partition.transactions.get(transactional_id) or self._new(partition, transactional_id, request)
+        next_record = initialize(
+            transaction, request, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take
+        )
+        if next_record is None:
             await self._abort(partition, transaction)
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction under way is being aborted")
-        await self._partitions.write(partition, transaction, following)
+        await self._partitions.write(partition, transaction, next_record)
         return transaction.record.producer
 
-    def _new(self, partition: OwnedPartition, transactional_id: str, wish: Initialization) -> Transaction:
-        record = first_record(self._producer_ids.take(), timeout_ms=wish.timeout_ms, now_ms=self._timers.now_ms())
+    def _new(self, partition: OwnedPartition, transactional_id: str, request: Initialization) -> Transaction:
+        record = first_record(self._producer_ids.take(), timeout_ms=request.timeout_ms, now_ms=self._timers.now_ms())
         transaction = Transaction(transactional_id=transactional_id, record=record)
         partition.transactions[transactional_id] = transaction
         return transaction
@@ -150,9 +152,11 @@ class TransactionCoordinator:
     ) -> None:
         """Handle AddPartitionsToTxn and AddOffsetsToTxn. Raise ApiError if refused or not written."""
         partition, transaction = self._require(transactional_id)
-        following = add(transaction, producer, partitions, client_version=client_version, now_ms=self._timers.now_ms())
-        if following is not None:
-            await self._operations.carry_through(self._partitions.write(partition, transaction, following))
+        next_record = add(
+            transaction, producer, partitions, client_version=client_version, now_ms=self._timers.now_ms()
+        )
+        if next_record is not None:
+            await self._operations.run_to_end(self._partitions.write(partition, transaction, next_record))
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -180,17 +184,17 @@ class TransactionCoordinator:
 
     # --- ends ---
 
-    async def end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
+    async def end(self, transactional_id: str, request: Ending) -> ProducerIdAndEpoch:
         """Handle EndTxn: return the producer's id and epoch for its next transaction. Raise ApiError."""
-        return await self._operations.carry_through(self._end(transactional_id, wish))
+        return await self._operations.run_to_end(self._end(transactional_id, request))
 
-    async def _end(self, transactional_id: str, wish: Ending) -> ProducerIdAndEpoch:
+    async def _end(self, transactional_id: str, request: Ending) -> ProducerIdAndEpoch:
         await self._producer_ids.ready()
         partition, transaction = self._require(transactional_id)
-        following = end(transaction, wish, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take)
-        if following is None:
+        next_record = end(transaction, request, now_ms=self._timers.now_ms(), new_producer_id=self._producer_ids.take)
+        if next_record is None:
             return transaction.record.producer
-        await self._partitions.write(partition, transaction, following)
+        await self._partitions.write(partition, transaction, next_record)
         return self._complete(partition, transaction)
 
     async def _abort(self, partition: OwnedPartition, transaction: Transaction) -> None:
@@ -198,14 +202,14 @@ class TransactionCoordinator:
         await self._producer_ids.ready()
         if transaction.pending is not None or transaction.record.state is not TransactionState.ONGOING:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "another transition came before")
-        following = fence(
+        next_record = fence(
             transaction,
             server_version=self._partitions.server_version(),
             now_ms=self._timers.now_ms(),
             new_producer_id=self._producer_ids.take,
         )
         try:
-            await self._partitions.write(partition, transaction, following)
+            await self._partitions.write(partition, transaction, next_record)
         except ApiError:
             transaction.has_failed_fence = True
             raise
@@ -221,7 +225,7 @@ class TransactionCoordinator:
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Handle WriteTxnMarkers: end any coordinator's transaction in partitions of this broker."""
-        return await self._operations.carry_through(self._markers.write(marker, partitions))
+        return await self._operations.run_to_end(self._markers.write(marker, partitions))
 
     # --- descriptions ---
 
@@ -230,7 +234,7 @@ class TransactionCoordinator:
         self._require_active()
         _require_name(transactional_id)
         _, transaction = self._partitions.find(transactional_id)
-        if transaction is None or is_being_forgotten(transaction):
+        if transaction is None or is_being_removed(transaction):
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nothing is known of {transactional_id!r}")
         return ListedTransaction(transactional_id, transaction.record)
 

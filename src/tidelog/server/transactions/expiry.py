@@ -51,18 +51,18 @@ class Expiry:
 
     def start(self) -> None:
         self._every(self._settings.abort_interval_ms, self.abort_timed_out)
-        self._every(self._settings.removal_interval_ms, self.forget_idle)
+        self._every(self._settings.removal_interval_ms, self.remove_idle_ids)
 
     def stop(self) -> None:
         while self._handles:
             self._handles.popitem()[1].cancel()
 
-    def _every(self, interval_ms: int, look: Callable[[], None]) -> None:
+    def _every(self, interval_ms: int, task: Callable[[], None]) -> None:
         def run() -> None:
-            self._handles[look] = self._timers.call_later(interval_ms, run)
-            look()
+            self._handles[task] = self._timers.call_later(interval_ms, run)
+            task()
 
-        self._handles[look] = self._timers.call_later(interval_ms, run)
+        self._handles[task] = self._timers.call_later(interval_ms, run)
 
     def abort_timed_out(self) -> None:
         now_ms = self._timers.now_ms()
@@ -79,18 +79,18 @@ class Expiry:
         else:
             _log.info("The transaction of %s was aborted: it timed out", transaction.transactional_id)
 
-    def forget_idle(self) -> None:
+    def remove_idle_ids(self) -> None:
         newest_ms = self._timers.now_ms() - self._settings.id_expiration_ms
         for partition in self._partitions:
             idle = [one for one in partition.transactions.values() if _is_idle_since(one, newest_ms)]
             for batch in _batches(idle):
                 for transaction in batch:
                     transaction.begin(expire(transaction.record))
-                self._spawn(self._forget(partition, batch))
+                self._spawn(self._remove(partition, batch))
 
-    async def _forget(self, partition: OwnedPartition, idle: list[Transaction]) -> None:
+    async def _remove(self, partition: OwnedPartition, idle: list[Transaction]) -> None:
         try:
-            await self._partitions.forget(partition, idle)
+            await self._partitions.remove(partition, idle)
         except ApiError as error:
             _log.info("%d idle transactional ids stay: %s", len(idle), error)
 

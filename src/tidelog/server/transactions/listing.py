@@ -97,7 +97,7 @@ def select(
     passing = {
         transaction.transactional_id: transaction.record
         for transaction in transactions
-        if not is_being_forgotten(transaction) and wanted.passes(transaction, now_ms)
+        if not is_being_removed(transaction) and wanted.passes(transaction, now_ms)
     }
     seen = visible(passing)
     for name, record in passing.items():
@@ -105,5 +105,5 @@ def select(
             yield ListedTransaction(name, record)
 
 
-def is_being_forgotten(transaction: Transaction) -> bool:
+def is_being_removed(transaction: Transaction) -> bool:
     return transaction.pending is not None and transaction.pending.state is TransactionState.DEAD

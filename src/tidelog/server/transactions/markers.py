@@ -49,7 +49,7 @@ class MarkerWriter(Protocol):
         ...
 
 
-MarkerComes = Callable[[int], None]
+BeforeMarker = Callable[[int], None]
 """A callback with the number of a partition of ``__consumer_offsets`` before a marker is appended to it."""
 TransactionCompleted = Callable[[int, int, bool], None]
 """A callback with the number of a partition of ``__consumer_offsets``, the producer id, and True for a commit."""
@@ -64,13 +64,13 @@ class LocalMarkers:
         *,
         timers: Timers,
         timeout_ms: int,
-        marker_comes: MarkerComes,
+        before_marker: BeforeMarker,
         transaction_completed: TransactionCompleted,
     ) -> None:
         self._replicas = replicas
         self._timers = timers
         self._timeout_ms = timeout_ms
-        self._marker_comes = marker_comes
+        self._before_marker = before_marker
         self._transaction_completed = transaction_completed
 
     async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
@@ -101,7 +101,7 @@ class LocalMarkers:
             producer_epoch=marker.producer_epoch,
         )
         if partition.topic == GROUP_METADATA_TOPIC:
-            self._marker_comes(partition.partition)
+            self._before_marker(partition.partition)
         appended = self._replicas.partition(partition).append(
             batch, origin=AppendOrigin.COORDINATOR, transaction_version=marker.transaction_version
         )

@@ -18,7 +18,7 @@ class Operations:
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def carry_through(self, operation: Coroutine[Any, Any, Result]) -> Result:
+    async def run_to_end(self, operation: Coroutine[Any, Any, Result]) -> Result:
         """Run the operation to its end. Return its result or raise its error, if the request still waits."""
         task = asyncio.get_running_loop().create_task(operation)
         self._running.add(task)

@@ -127,14 +127,14 @@ class OwnedPartitions:
 
     # --- writing ---
 
-    async def write(self, partition: OwnedPartition, transaction: Transaction, following: TransactionRecord) -> None:
+    async def write(self, partition: OwnedPartition, transaction: Transaction, next_record: TransactionRecord) -> None:
         """Make one transition. Raise ApiError if it was not made, or if its fate is unknown."""
-        transaction.begin(following)
+        transaction.begin(next_record)
         try:
             await self.write_pending(partition, transaction)
         except ApiError:
             if not partition.is_lost:
-                transaction.give_up()
+                transaction.discard_pending()
             raise
 
     async def write_pending(self, partition: OwnedPartition, transaction: Transaction) -> None:
@@ -145,13 +145,13 @@ class OwnedPartitions:
         await self._append(partition, [entry])
         transaction.finish()
 
-    async def forget(self, partition: OwnedPartition, transactions: Collection[Transaction]) -> None:
+    async def remove(self, partition: OwnedPartition, transactions: Collection[Transaction]) -> None:
         """Remove ids with a pending Dead state. If an ApiError is raised, they stay, and are no longer pending."""
         try:
             await self._append(partition, [StateEntry(key_of(gone.transactional_id), None) for gone in transactions])
         except ApiError:
             for transaction in transactions:
-                transaction.give_up()
+                transaction.discard_pending()
             raise
         for transaction in transactions:
             del partition.transactions[transaction.transactional_id]

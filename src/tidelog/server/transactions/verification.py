@@ -122,8 +122,8 @@ class Verification:
                 if guard != NO_GUARD:
                     guards[partition] = guard
         if guards:
-            for partition, answer in (await self._ask(membership, guards)).items():
-                verified[partition] = Verified(guards[partition], _told(answer, membership.operation))
+            for partition, code in (await self._ask(membership, guards)).items():
+                verified[partition] = Verified(guards[partition], _client_error(code, membership.operation))
         return verified
 
     async def _ask(
@@ -151,7 +151,7 @@ def produce_error(error: ErrorCode, operation: Operation) -> ApiError:
     return ApiError(error)
 
 
-def _told(error: ErrorCode, operation: Operation) -> ErrorCode:
+def _client_error(error: ErrorCode, operation: Operation) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and operation is Operation.CHECK:

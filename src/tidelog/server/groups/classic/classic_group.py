@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_member import Answer, ClassicMember, Protocol, Reply
+from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol, Reply, ResponseFields
 from tidelog.server.groups.classic.classic_state import REACHED_FROM, ClassicState
 from tidelog.server.groups.classic.consumer_protocol import PROTOCOL_TYPE, read_subscription
 
@@ -107,7 +107,7 @@ class ClassicGroup:
         votes = self._known_protocols()
         return self.protocol_type == protocol_type and any(votes[name] == len(self.members) for name in names)
 
-    def refusal(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+    def membership_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """Return the error code for a client that is not a member (any longer), or None for a member."""
         if instance_id is not None:
             owner = self.static_members.get(instance_id)
@@ -168,8 +168,8 @@ class ClassicGroup:
         """Give the instance id to another process, and fence the previous member's pending requests."""
         old = self.members.pop(self.static_members[instance_id])
         fenced = {"error_code": ErrorCode.FENCED_INSTANCE_ID, "member_id": old.member_id}
-        self.answer_join(old, fenced)
-        self.answer_sync(old, {"error_code": ErrorCode.FENCED_INSTANCE_ID})
+        self.complete_join_reply(old, fenced)
+        self.complete_sync_reply(old, {"error_code": ErrorCode.FENCED_INSTANCE_ID})
         new = ClassicMember(
             member_id=new_member_id,
             instance_id=instance_id,
@@ -201,18 +201,18 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
         member.join_reply = reply
 
-    def answer_join(self, member: ClassicMember, answer: Answer) -> bool:
+    def complete_join_reply(self, member: ClassicMember, response: ResponseFields) -> bool:
         """Reply to the member's pending join. Return False if there is none."""
         reply, member.join_reply = member.join_reply, None
         if reply is not None:
-            reply(answer)
+            reply(response)
         return reply is not None
 
-    def answer_sync(self, member: ClassicMember, answer: Answer) -> bool:
+    def complete_sync_reply(self, member: ClassicMember, response: ResponseFields) -> bool:
         """Reply to the member's pending sync. Return False if there is none."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
-            reply(answer)
+            reply(response)
         return reply is not None
 
     # --- states ---

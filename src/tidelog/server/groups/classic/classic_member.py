@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-Answer = Mapping[str, Any]
+ResponseFields = Mapping[str, Any]
 """The fields of a response, by their names in ``protocol.messages``."""
-Reply = Callable[[Answer], None]
+Reply = Callable[[ResponseFields], None]
 
 
 class Protocol(NamedTuple):

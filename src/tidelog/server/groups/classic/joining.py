@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.classic_group import NO_GENERATION, NO_MEMBER, ClassicGroup
-from tidelog.server.groups.classic.classic_member import Answer, ClassicMember, Protocol, Reply
+from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol, Reply, ResponseFields
 from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.rebalancing import Rebalancing, joined
 from tidelog.server.groups.log.classic_records import group_metadata, new_group
@@ -74,7 +74,7 @@ class Joining:
             reply(refused(request, ErrorCode.UNKNOWN_MEMBER_ID))
             return
         is_new_group = group is None
-        group = self._context.groups.find_or_make_classic(request.group_id, self._context.timers.now_ms())
+        group = self._context.groups.find_or_create_classic(request.group_id, self._context.timers.now_ms())
         if not self._has_room(group, request.member_id):
             group.remove(request.member_id)
             reply(refused(request, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER))
@@ -111,9 +111,9 @@ class Joining:
             self._add(group, request, member_id, reply)
 
     def _join_again(self, group: ClassicGroup, request: JoinRequest, reply: Reply) -> None:
-        refusal = group.refusal(request.member_id, request.instance_id)
-        if refusal is not None:
-            reply(refused(request, refusal))
+        error = group.membership_error(request.member_id, request.instance_id)
+        if error is not None:
+            reply(refused(request, error))
             return
         member = group.members[request.member_id]
         is_same = member.protocols == request.protocols
@@ -164,7 +164,7 @@ class Joining:
         elif group.state is ClassicState.COMPLETING_REBALANCE:
             self._rebalancing.prepare(group, reason)
         else:
-            self._rebalancing.complete_join_if_all_are_there(group)
+            self._rebalancing.complete_join_if_all_joined(group)
 
     def _write_replaced(
         self, group: ClassicGroup, member: ClassicMember, old: ClassicMember, leader_before: str, request: JoinRequest
@@ -174,7 +174,7 @@ class Joining:
 
         def done(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
-                group.answer_join(member, self._replaced(group, member, leader_before, request))
+                group.complete_join_reply(member, self._replaced(group, member, leader_before, request))
                 return
             member.join_reply = None
             self._take_back(group, member, old)
@@ -183,7 +183,9 @@ class Joining:
 
         self._context.journal.write([group_metadata(group, group.assignments)], done, apply=False)
 
-    def _replaced(self, group: ClassicGroup, member: ClassicMember, leader_before: str, request: JoinRequest) -> Answer:
+    def _replaced(
+        self, group: ClassicGroup, member: ClassicMember, leader_before: str, request: JoinRequest
+    ) -> ResponseFields:
         if request.may_skip_assignment:
             return joined(group, member.member_id, skip_assignment=group.is_leader(member.member_id))
         # With the leader's old id in the response, the member does not see itself as the leader and does not assign.
@@ -201,12 +203,12 @@ class Joining:
         def done(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 for member in group.members.values():
-                    group.answer_join(member, refused(request, error, member.member_id))
+                    group.complete_join_reply(member, refused(request, error, member.member_id))
 
         self._context.journal.write([new_group(group)], done, apply=False)
 
 
-def refused(request: JoinRequest, error: ErrorCode, member_id: str | None = None) -> Answer:
+def refused(request: JoinRequest, error: ErrorCode, member_id: str | None = None) -> ResponseFields:
     """Return the response of a failed join. Without ``member_id`` it has the request's member id."""
     return {
         "error_code": error,

@@ -39,12 +39,12 @@ def leave(group: ClassicGroup, leavers: Sequence[Leaver], rebalancing: Rebalanci
     results = []
     for leaver in leavers:
         member_id = _member_id(group, leaver)
-        refusal = ErrorCode.NONE if member_id in group.pending_members else _refusal(group, leaver, member_id)
-        if refusal is ErrorCode.NONE:
+        error = ErrorCode.NONE if member_id in group.pending_members else _leave_error(group, leaver, member_id)
+        if error is ErrorCode.NONE:
             rebalancing.remove_member(group, member_id)
-        results.append(refusal)
+        results.append(error)
     if ErrorCode.NONE in results:
-        _go_on(group, rebalancing)
+        _rebalance_after_removal(group, rebalancing)
     return results
 
 
@@ -54,12 +54,12 @@ def _member_id(group: ClassicGroup, leaver: Leaver) -> str:
     return leaver.member_id
 
 
-def _refusal(group: ClassicGroup, leaver: Leaver, member_id: str) -> ErrorCode:
-    return group.refusal(member_id, leaver.instance_id) or ErrorCode.NONE
+def _leave_error(group: ClassicGroup, leaver: Leaver, member_id: str) -> ErrorCode:
+    return group.membership_error(member_id, leaver.instance_id) or ErrorCode.NONE
 
 
-def _go_on(group: ClassicGroup, rebalancing: Rebalancing) -> None:
+def _rebalance_after_removal(group: ClassicGroup, rebalancing: Rebalancing) -> None:
     if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
         rebalancing.rebalance_or_complete(group, "members left")
     else:
-        rebalancing.complete_join_if_all_are_there(group)
+        rebalancing.complete_join_if_all_joined(group)

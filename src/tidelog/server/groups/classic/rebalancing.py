@@ -22,7 +22,7 @@ import logging
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
-from tidelog.server.groups.classic.classic_member import Answer, ClassicMember
+from tidelog.server.groups.classic.classic_member import ClassicMember, ResponseFields
 from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.journal import Done
 from tidelog.server.groups.log.classic_records import group_metadata
@@ -45,13 +45,13 @@ class Rebalancing:
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
-            self.complete_join_if_all_are_there(group)
+            self.complete_join_if_all_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> None:
         """Start a rebalance: from now on the members must join again."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.refuse_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        self._forget_syncs(group)
+        self._clear_pending_syncs(group)
         is_first = group.is_empty
         group.move_to(ClassicState.PREPARING_REBALANCE, self._timers.now_ms())
         _log.info("group %s rebalances from generation %d: %s", group.group_id, group.generation_id, reason)
@@ -63,7 +63,7 @@ class Rebalancing:
         else:
             self._wait_for_members(group)
 
-    def complete_join_if_all_are_there(self, group: ClassicGroup) -> None:
+    def complete_join_if_all_joined(self, group: ClassicGroup) -> None:
         """End the join phase if all members joined. A first rebalance always waits, because more members may come."""
         is_waiting = group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is not ClassicState.EMPTY
         if is_waiting and group.all_have_joined:
@@ -73,14 +73,14 @@ class Rebalancing:
         """Fix the members of the next generation: the joined members, and static members that may come back."""
         self._timers.cancel(("join", group.group_id))
         for member_id in group.absent_dynamic_members:
-            self._drop(group, member_id)
+            self._remove_with_timer(group, member_id)
         if not group.elect_joined_leader() and group.members:
             self._wait_for_members(group)  # only static members are left, and none of them joined
             return
         group.begin_generation(self._timers.now_ms())
         if group.is_empty:
             _log.info("group %s is empty in generation %d", group.group_id, group.generation_id)
-            self._context.journal.write([group_metadata(group, {})], self._told(group), apply=False)
+            self._context.journal.write([group_metadata(group, {})], self._log_write_failure(group), apply=False)
         else:
             self._announce_members(group)
 
@@ -106,7 +106,7 @@ class Rebalancing:
         """Clear all assignments and fail the pending SyncGroup requests."""
         group.set_assignments({})
         for member in group.members.values():
-            if group.answer_sync(member, {"error_code": error}):
+            if group.complete_sync_reply(member, {"error_code": error}):
                 self.expect_heartbeat(group, member)
 
     # --- members ---
@@ -124,10 +124,10 @@ class Rebalancing:
         """Remove the member. Fail its pending join with UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
-            group.answer_join(member, {"error_code": ErrorCode.UNKNOWN_MEMBER_ID, "member_id": NO_MEMBER})
-        self._drop(group, member_id)
+            group.complete_join_reply(member, {"error_code": ErrorCode.UNKNOWN_MEMBER_ID, "member_id": NO_MEMBER})
+        self._remove_with_timer(group, member_id)
 
-    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
+    def sync_received(self, group: ClassicGroup, member_id: str) -> None:
         """Note that the member sent its SyncGroup request."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
@@ -142,20 +142,20 @@ class Rebalancing:
         if len(group.members) > self._context.settings.max_size:
             self.prepare(group, f"it has more than {self._context.settings.max_size} members")
 
-    def abandon(self, group: ClassicGroup) -> None:
+    def resign(self, group: ClassicGroup) -> None:
         """Fail pending requests with NOT_COORDINATOR, because another broker coordinates the group now."""
         group.move_to(ClassicState.DEAD, self._timers.now_ms())
         for member in group.members.values():
-            group.answer_join(member, {"error_code": ErrorCode.NOT_COORDINATOR, "member_id": member.member_id})
-            group.answer_sync(member, {"error_code": ErrorCode.NOT_COORDINATOR})
+            group.complete_join_reply(member, {"error_code": ErrorCode.NOT_COORDINATOR, "member_id": member.member_id})
+            group.complete_sync_reply(member, {"error_code": ErrorCode.NOT_COORDINATOR})
 
     # --- the timers ---
 
     def _expect(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         key = ("heartbeat", group.group_id, member_id)
-        self._timers.set(key, timeout_ms, lambda: self._heartbeat_is_over(group, member_id))
+        self._timers.set(key, timeout_ms, lambda: self._session_expired(group, member_id))
 
-    def _heartbeat_is_over(self, group: ClassicGroup, member_id: str) -> None:
+    def _session_expired(self, group: ClassicGroup, member_id: str) -> None:
         member = group.members.get(member_id)
         if not self._is_current(group) or (member is not None and member.needs_no_heartbeat):
             return
@@ -192,12 +192,12 @@ class Rebalancing:
                 return
             gone = sorted(group.pending_syncs)
             for member_id in gone:
-                self._drop(group, member_id)
+                self._remove_with_timer(group, member_id)
             self.prepare(group, f"members {', '.join(gone)} did not ask for their assignment")
 
         self._timers.set(("sync", group.group_id), group.rebalance_timeout_ms, over)
 
-    def _forget_syncs(self, group: ClassicGroup) -> None:
+    def _clear_pending_syncs(self, group: ClassicGroup) -> None:
         group.pending_syncs.clear()
         self._timers.cancel(("sync", group.group_id))
 
@@ -213,7 +213,7 @@ class Rebalancing:
 
     def _announce_members(self, group: ClassicGroup) -> None:
         for member in group.members.values():
-            group.answer_join(member, joined(group, member.member_id))
+            group.complete_join_reply(member, joined(group, member.member_id))
             self.expect_heartbeat(group, member)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
@@ -221,14 +221,14 @@ class Rebalancing:
 
     def _propagate_assignment(self, group: ClassicGroup) -> None:
         for member in group.members.values():
-            if group.answer_sync(member, synced(group, member)):
+            if group.complete_sync_reply(member, synced(group, member)):
                 self.expect_heartbeat(group, member)
 
-    def _drop(self, group: ClassicGroup, member_id: str) -> None:
+    def _remove_with_timer(self, group: ClassicGroup, member_id: str) -> None:
         group.remove(member_id)
         self._timers.cancel(("heartbeat", group.group_id, member_id))
 
-    def _told(self, group: ClassicGroup) -> Done:
+    def _log_write_failure(self, group: ClassicGroup) -> Done:
         def done(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 # The next coordinator reads removed members from the log, and removes them after their session timeout.
@@ -237,7 +237,7 @@ class Rebalancing:
         return done
 
 
-def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> Answer:
+def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> ResponseFields:
     """Return the response of a member's join. Only the leader gets the list of members."""
     return {
         "error_code": ErrorCode.NONE,
@@ -251,7 +251,7 @@ def joined(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False
     }
 
 
-def synced(group: ClassicGroup, member: ClassicMember) -> Answer:
+def synced(group: ClassicGroup, member: ClassicMember) -> ResponseFields:
     """Return the response of a member's sync in a stable group."""
     return {
         "error_code": ErrorCode.NONE,

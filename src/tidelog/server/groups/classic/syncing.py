@@ -56,14 +56,14 @@ class Syncing:
 
     def sync(self, group: ClassicGroup, request: SyncRequest, reply: Reply) -> None:
         """Reply at once, or when the leader's assignment is written."""
-        refusal = _refusal(group, request.claim) or _inconsistency(group, request)
-        if refusal is None and group.state is ClassicState.PREPARING_REBALANCE:
-            refusal = ErrorCode.REBALANCE_IN_PROGRESS
-        if refusal is not None:
-            reply({"error_code": refusal})
+        error = _claim_error(group, request.claim) or _protocol_error(group, request)
+        if error is None and group.state is ClassicState.PREPARING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error is not None:
+            reply({"error_code": error})
             return
         member = group.members[request.claim.member_id]
-        self._rebalancing.note_sync(group, member.member_id)
+        self._rebalancing.sync_received(group, member.member_id)
         if group.state is ClassicState.STABLE:
             reply(synced(group, member))
             return
@@ -74,24 +74,24 @@ class Syncing:
 
     def heartbeat(self, group: ClassicGroup, claim: MemberClaim) -> ErrorCode:
         """Renew the member's session. Return the error code of its response."""
-        refusal = _refusal(group, claim)
-        if refusal is not None:
-            return refusal
+        error = _claim_error(group, claim)
+        if error is not None:
+            return error
         self._rebalancing.expect_heartbeat(group, group.members[claim.member_id])
         is_rebalancing = group.state is ClassicState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
 
 
-def _refusal(group: ClassicGroup, claim: MemberClaim) -> ErrorCode | None:
+def _claim_error(group: ClassicGroup, claim: MemberClaim) -> ErrorCode | None:
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    refusal = group.refusal(claim.member_id, claim.instance_id)
-    if refusal is None and claim.generation_id != group.generation_id:
+    error = group.membership_error(claim.member_id, claim.instance_id)
+    if error is None and claim.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    return refusal
+    return error
 
 
-def _inconsistency(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
+def _protocol_error(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
     """Compare the protocols. A field that the request lacks (before v5) matches every protocol."""
     pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
     differs = any(None not in pair and pair[0] != pair[1] for pair in pairs)

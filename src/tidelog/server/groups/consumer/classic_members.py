@@ -59,7 +59,7 @@ class ClassicMembers:
         change = ConsumerChange(self._context, self._regexes, group)
         before = self._member(change, request, member_id)
         replaced = group.static_member(request.instance_id)
-        is_last = replaced is not None and self._migration.goes_back_with(group, replaced)
+        is_last = replaced is not None and self._migration.downgrades_on_rejoin(group, replaced)
         has_changed = change.subscribe(before, _updated(before, request, subscription), request.visible_topics)
         change.follow_topics(must_grow=has_changed)
         if not is_last:
@@ -72,7 +72,7 @@ class ClassicMembers:
             self._migration.to_classic(change.draft, [], done, must_rebalance=has_changed)
             return
         change.write(done)
-        self._sessions.no_longer_expect("join", group.group_id, member_id)
+        self._sessions.cancel_expected("join", group.group_id, member_id)
         self._sessions.expect_heartbeat(group.group_id, after)
         self._sessions.expect("sync", group.group_id, after, "it did not ask for its assignment")
 
@@ -87,15 +87,15 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin "
                 "to catch up.",
             )
-        answer = {
+        response = {
             "error_code": ErrorCode.NONE,
             "protocol_type": request.protocol_type,
             "protocol_name": request.protocol_name,
             "assignment": assignment_bytes(member, member.assigned, self._context.topics),
         }
-        self._sessions.no_longer_expect("sync", group.group_id, member.member_id)
+        self._sessions.cancel_expected("sync", group.group_id, member.member_id)
         self._sessions.expect_heartbeat(group.group_id, member)
-        self._context.journal.write([], lambda error: reply({"error_code": error} if error else answer))
+        self._context.journal.write([], lambda error: reply({"error_code": error} if error else response))
 
     def heartbeat(self, group: ConsumerGroup, claim: MemberClaim) -> ErrorCode:
         """Return the error code of the response. Raise ApiError if the client is not a member."""
@@ -144,7 +144,7 @@ class ClassicMembers:
             return check_owner(static, member_id, request.instance_id)
         if static is None:
             return ConsumerMember(member_id=member_id)
-        self._sessions.forget(group.group_id, static.member_id)
+        self._sessions.cancel_timers(group.group_id, static.member_id)
         return replace_member(change, static, member_id)
 
     def _claimed(self, group: ConsumerGroup, claim: MemberClaim) -> ConsumerMember:
@@ -164,14 +164,14 @@ class ClassicMembers:
         return member
 
     def _joined(self, request: JoinRequest, member: ConsumerMember, reply: Reply) -> Callable[[ErrorCode], None]:
-        answer = {
+        response = {
             "error_code": ErrorCode.NONE,
             "member_id": member.member_id,
             "generation_id": member.member_epoch,
             "protocol_type": PROTOCOL_TYPE,
             "protocol_name": request.protocols[0].name,
         }
-        return lambda error: reply(refused(request, error) if error else answer)
+        return lambda error: reply(refused(request, error) if error else response)
 
 
 def _subscription(request: JoinRequest) -> Subscription:
@@ -202,7 +202,7 @@ def _check_protocol(member: ConsumerMember, request: SyncRequest) -> None:
         (request.protocol_type, PROTOCOL_TYPE),
         (request.protocol_name, member.classic.protocols[0].name),
     )
-    if any(said is not None and said != expected for said, expected in pairs):
+    if any(given is not None and given != expected for given, expected in pairs):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 

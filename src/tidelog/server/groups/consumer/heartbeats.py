@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_member import Answer, Reply
+from tidelog.server.groups.classic.classic_member import Reply, ResponseFields
 from tidelog.server.groups.consumer.consumer_change import ConsumerChange
 from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
 from tidelog.server.groups.consumer.consumer_member import (
@@ -41,12 +41,12 @@ from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
 from tidelog.server.groups.log import consumer_records
 from tidelog.server.groups.log.classic_records import group_tombstone
-from tidelog.server.groups.log.consumer_records import whole_group
+from tidelog.server.groups.log.consumer_records import group_records
 from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.unserved_group import UnservedGroup
 from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
 
-NOT_SAID = -1
+NOT_GIVEN = -1
 _CLIENT_MAKES_MEMBER_IDS = 1
 """The first version of the request in which clients generate member ids (KIP-1082)."""
 
@@ -60,7 +60,7 @@ class HeartbeatRequest:
     member_epoch: int
     instance_id: str | None = None
     rack_id: str | None = None
-    rebalance_timeout_ms: int = NOT_SAID
+    rebalance_timeout_ms: int = NOT_GIVEN
     topic_names: frozenset[str] | None = None
     topic_regex: str | None = None
     assignor: str | None = None
@@ -77,7 +77,7 @@ class HeartbeatRequest:
     def is_full(self) -> bool:
         """True if it has timeout, subscription and partitions, as after an error. The response is then full too."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
-        return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+        return self.rebalance_timeout_ms != NOT_GIVEN and has_subscription and self.owned is not None
 
 
 def check_request(request: HeartbeatRequest, version: int, assignors: Collection[str]) -> None:
@@ -89,7 +89,7 @@ def check_request(request: HeartbeatRequest, version: int, assignors: Collection
     _require(request.instance_id != "", "InstanceId can't be empty.")
     _require(request.rack_id != "", "RackId can't be empty.")
     if request.is_joining:
-        _require(request.rebalance_timeout_ms != NOT_SAID, "RebalanceTimeoutMs must be provided in first request.")
+        _require(request.rebalance_timeout_ms != NOT_GIVEN, "RebalanceTimeoutMs must be provided in first request.")
         _require(request.owned == {}, "TopicPartitions must be empty when (re-)joining.")
         has_subscription = request.topic_names is not None or request.topic_regex is not None
         message = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
@@ -117,7 +117,7 @@ class Heartbeats:
         if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
             self._leave(request, reply)
             return
-        change = self._begun(request)
+        change = self._start_change(request)
         self._check_size(change.group, request.member_id)
         if not request.member_id:
             request = replace(request, member_id=str(uuid.uuid4()))
@@ -126,14 +126,14 @@ class Heartbeats:
         change.follow_topics(must_grow=has_changed)
         change.assign()
         after = change.reconcile(request.member_id, request.owned)
-        answer = self._answer(request, before, after)
-        change.write(lambda error: reply(answer if error is ErrorCode.NONE else {"error_code": error}))
+        response = self._response(request, before, after)
+        change.write(lambda error: reply(response if error is ErrorCode.NONE else {"error_code": error}))
         self._sessions.expect_heartbeat(request.group_id, after)
-        self._sessions.follow_revocation(request.group_id, before, after)
+        self._sessions.update_revocation_timer(request.group_id, before, after)
 
     # --- group and member ---
 
-    def _begun(self, request: HeartbeatRequest) -> ConsumerChange:
+    def _start_change(self, request: HeartbeatRequest) -> ConsumerChange:
         """Start a change to the group. A joining member creates a missing group or upgrades an eligible classic one."""
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -146,11 +146,11 @@ class Heartbeats:
             if group is not None:
                 change.draft.add_unapplied([group_tombstone(group.group_id)])
             return change
-        made = self._migration.to_consumer(group)
-        change = ConsumerChange(self._context, self._regexes, made)
-        change.draft.add_unapplied([group_tombstone(group.group_id), *whole_group(made)])
-        for member in made.members.values():
-            self._sessions.expect_heartbeat(made.group_id, member)
+        converted = self._migration.to_consumer(group)
+        change = ConsumerChange(self._context, self._regexes, converted)
+        change.draft.add_unapplied([group_tombstone(group.group_id), *group_records(converted)])
+        for member in converted.members.values():
+            self._sessions.expect_heartbeat(converted.group_id, member)
         return change
 
     def _check_size(self, group: ConsumerGroup, member_id: str) -> None:
@@ -189,7 +189,7 @@ class Heartbeats:
                 f"because the instance id is owned by {static.member_id} member.",
             )
         member = replace_member(change, static, request.member_id)
-        self._sessions.forget(request.group_id, static.member_id)
+        self._sessions.cancel_timers(request.group_id, static.member_id)
         return member
 
     # --- leaving ---
@@ -200,14 +200,14 @@ class Heartbeats:
             member = group.member(request.member_id)
         else:
             member = _claimed(group.static_member(request.instance_id), request)
-        answer = {
+        response = {
             "error_code": ErrorCode.NONE,
             "member_id": member.member_id,
             "member_epoch": request.member_epoch,
         }
 
         def done(error: ErrorCode) -> None:
-            reply(answer if error is ErrorCode.NONE else {"error_code": error})
+            reply(response if error is ErrorCode.NONE else {"error_code": error})
 
         if request.instance_id is not None and request.member_epoch == STATIC_LEAVING_EPOCH:
             self._context.journal.write([consumer_records.current(group.group_id, member.away())], done)
@@ -216,21 +216,21 @@ class Heartbeats:
 
     # --- the response ---
 
-    def _answer(self, request: HeartbeatRequest, before: ConsumerMember, after: ConsumerMember) -> Answer:
-        answer: dict[str, Any] = {
+    def _response(self, request: HeartbeatRequest, before: ConsumerMember, after: ConsumerMember) -> ResponseFields:
+        response: dict[str, Any] = {
             "error_code": ErrorCode.NONE,
             "member_id": after.member_id,
             "member_epoch": after.member_epoch,
             "heartbeat_interval": self._context.timeouts(request.group_id).heartbeat_interval_ms,
         }
         if request.is_joining or request.is_full or after.assigned != before.assigned:
-            answer["assignment"] = {
+            response["assignment"] = {
                 "topic_partitions": [
                     {"topic_id": topic_id, "partitions": sorted(numbers)}
                     for topic_id, numbers in after.assigned.items()
                 ]
             }
-        return answer
+        return response
 
 
 def replace_member(change: ConsumerChange, old: ConsumerMember, new_member_id: str) -> ConsumerMember:
@@ -271,8 +271,8 @@ def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> None:
     epoch = request.member_epoch
     if epoch == member.member_epoch:
         return
-    missed_our_answer = epoch == member.previous_member_epoch and _is_part(request.owned, member.assigned)
-    if epoch < member.member_epoch and missed_our_answer:
+    missed_our_response = epoch == member.previous_member_epoch and _is_part(request.owned, member.assigned)
+    if epoch < member.member_epoch and missed_our_response:
         return
     size = "greater" if epoch > member.member_epoch else "smaller"
     raise ApiError(
@@ -290,13 +290,13 @@ def _is_part(owned: Owned, assigned: Partitions) -> bool:
 
 def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
     timeout_ms = request.rebalance_timeout_ms
-    said: dict[str, Any] = {
+    given: dict[str, Any] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
-        "rebalance_timeout_ms": None if timeout_ms == NOT_SAID else timeout_ms,
+        "rebalance_timeout_ms": None if timeout_ms == NOT_GIVEN else timeout_ms,
         "topic_names": request.topic_names,
         "topic_regex": request.topic_regex,
         "assignor": request.assignor,
     }
-    changes = {name: value for name, value in said.items() if value is not None}
+    changes = {name: value for name, value in given.items() if value is not None}
     return replace(member, **changes, client_id=request.client_id, client_host=request.client_host, classic=None)

@@ -55,27 +55,29 @@ class Migration:
         """Return the group converted, outside the shard. Raise ApiError(GROUP_ID_NOT_FOUND), as Kafka, if it cannot."""
         self._check_upgrade(group)
         try:
-            made = _as_consumer_group(group, self._context.topics)
+            converted = _as_consumer_group(group, self._context.topics)
         except CorruptRecordError:
             raise _refused(group, "the embedded consumer protocol is malformed") from None
         for member in group.members.values():
-            answer = {"error_code": ErrorCode.REBALANCE_IN_PROGRESS, "member_id": member.member_id}
-            group.answer_join(member, answer)
-            group.answer_sync(member, {"error_code": ErrorCode.REBALANCE_IN_PROGRESS})
-        return made
+            response = {"error_code": ErrorCode.REBALANCE_IN_PROGRESS, "member_id": member.member_id}
+            group.complete_join_reply(member, response)
+            group.complete_sync_reply(member, {"error_code": ErrorCode.REBALANCE_IN_PROGRESS})
+        return converted
 
-    def goes_back_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+    def downgrades_after_leaving(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
         """Return True if only members of the classic protocol remain after ``leaving``, and a downgrade is allowed."""
         gone = {member.member_id for member in leaving}
         left = [member for member in group.members.values() if member.member_id not in gone]
-        return bool(left) and self._may_go_back(left)
+        return bool(left) and self._may_downgrade(left)
 
-    def goes_back_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+    def downgrades_on_rejoin(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
         """Return True if a downgrade is due because ``replaced``, of the new protocol, rejoins with the classic one."""
         others = [member for member in group.members.values() if member is not replaced]
-        return replaced.classic is None and self._may_go_back(others) and len(others) < self._context.settings.max_size
+        return (
+            replaced.classic is None and self._may_downgrade(others) and len(others) < self._context.settings.max_size
+        )
 
-    def _may_go_back(self, left: Collection[ConsumerMember]) -> bool:
+    def _may_downgrade(self, left: Collection[ConsumerMember]) -> bool:
         settings = self._context.settings
         all_are_classic = all(member.classic is not None for member in left)
         return all_are_classic and settings.consumer.may_downgrade and len(left) <= settings.max_size
@@ -86,16 +88,16 @@ class Migration:
         """Write the group as a classic one, without ``leaving``. ``must_rebalance`` makes all members join again."""
         group = draft.group
         gone = {member.member_id for member in leaving}
-        made = _as_classic_group(group, gone, self._context.topics, self._context.timers.now_ms())
-        records = [*draft.records, *group_tombstones(group), group_metadata(made, made.assignments)]
+        converted = _as_classic_group(group, gone, self._context.topics, self._context.timers.now_ms())
+        records = [*draft.records, *group_tombstones(group), group_metadata(converted, converted.assignments)]
         self._context.journal.write(records, done)
         if not isinstance(self._context.groups.get(group.group_id), ClassicGroup):
             return  # the write failed, and the group is unchanged
-        self._context.groups[group.group_id] = made  # it has all protocols, the record only the chosen one
-        for member in made.members.values():
-            self._rebalancing.expect_heartbeat(made, member)
+        self._context.groups[group.group_id] = converted  # it has all protocols, the record only the chosen one
+        for member in converted.members.values():
+            self._rebalancing.expect_heartbeat(converted, member)
         if must_rebalance:
-            self._rebalancing.prepare(made, "it was a consumer group, and its members speak the classic protocol")
+            self._rebalancing.prepare(converted, "it was a consumer group, and its members speak the classic protocol")
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if not self._context.settings.consumer.may_upgrade:
@@ -120,7 +122,9 @@ def assignment_bytes(member: ConsumerMember, partitions: Partitions, topics: Top
 
 
 def _as_consumer_group(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
-    made = ConsumerGroup(group_id=group.group_id, group_epoch=group.generation_id, assignment_epoch=group.generation_id)
+    converted = ConsumerGroup(
+        group_id=group.group_id, group_epoch=group.generation_id, assignment_epoch=group.generation_id
+    )
     for member in group.members.values():
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
@@ -130,10 +134,10 @@ def _as_consumer_group(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
                 "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade",
             )
         assigned = topic_partitions(assignment.partitions, topics)
-        made.targets[member.member_id] = assigned
-        made.put_member(_as_consumer_member(member, group, assigned))
-    made.metadata_hash = metadata_hash(made, topics)
-    return made
+        converted.targets[member.member_id] = assigned
+        converted.put_member(_as_consumer_member(member, group, assigned))
+    converted.metadata_hash = metadata_hash(converted, topics)
+    return converted
 
 
 def _as_consumer_member(member: ClassicMember, group: ClassicGroup, assigned: Partitions) -> ConsumerMember:
@@ -155,7 +159,7 @@ def _as_consumer_member(member: ClassicMember, group: ClassicGroup, assigned: Pa
 
 
 def _as_classic_group(group: ConsumerGroup, gone: set[str], topics: Topics, now_ms: int) -> ClassicGroup:
-    made = ClassicGroup(
+    converted = ClassicGroup(
         group_id=group.group_id,
         generation_id=group.group_epoch,
         state=ClassicState.STABLE,
@@ -164,13 +168,13 @@ def _as_classic_group(group: ConsumerGroup, gone: set[str], topics: Topics, now_
     )
     for member in group.members.values():
         if member.member_id not in gone:
-            made.add(_as_classic_member(member))
-    made.protocol_name = made.choose_protocol()
-    made.subscribed_topics = made.read_subscribed_topics()
-    for classic in made.members.values():
-        version = read_subscription(classic.metadata(made.protocol_name)).version
+            converted.add(_as_classic_member(member))
+    converted.protocol_name = converted.choose_protocol()
+    converted.subscribed_topics = converted.read_subscribed_topics()
+    for classic in converted.members.values():
+        version = read_subscription(classic.metadata(converted.protocol_name)).version
         classic.assignment = write_assignment(_by_name(group.target(classic.member_id), topics), version)
-    return made
+    return converted
 
 
 def _as_classic_member(member: ConsumerMember) -> ClassicMember:

@@ -86,7 +86,7 @@ class Regexes:
         version = max((one.version for one in resolved), default=-1)
         return (
             group.member_regexes != group.regexes.keys()
-            or version < self._context.topics.made_version
+            or version < self._context.topics.last_creation_version
             or age_ms > self._context.settings.consumer.regex_refresh_interval_ms
         )
 
@@ -107,7 +107,7 @@ class Regexes:
         if has_changed or now_hash != group.metadata_hash:
             draft.add(consumer_records.group_epoch(group_id, group.group_epoch + 1, now_hash))
             self._context.counts.consumer_rebalances.mark()
-        self._context.journal.write(draft.records, lambda error: _tell(group_id, error))
+        self._context.journal.write(draft.records, lambda error: _log_failure(group_id, error))
 
     def _resolved(self, expression: str, names: Iterable[str], asked_ms: int) -> ResolvedRegex:
         topics = _matched(expression, names)
@@ -135,6 +135,6 @@ def check_regex(expression: str) -> None:
         ) from None
 
 
-def _tell(group_id: str, error: ErrorCode) -> None:
+def _log_failure(group_id: str, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
         _log.warning("group %s: what its regular expressions match could not be written: %s", group_id, error.name)

@@ -50,7 +50,7 @@ class Sessions:
             timeout_ms = self._context.timeouts(group_id).session_timeout_ms
         self._set("session", group_id, member.member_id, timeout_ms, "its session is over")
 
-    def follow_revocation(self, group_id: str, before: ConsumerMember, after: ConsumerMember) -> None:
+    def update_revocation_timer(self, group_id: str, before: ConsumerMember, after: ConsumerMember) -> None:
         """Start or cancel the rebalance timer after a reconciliation step. Members of the classic protocol lack it."""
         key = ("rebalance", group_id, after.member_id)
         if after == before or after.classic is not None:
@@ -65,10 +65,10 @@ class Sessions:
         if not self._timers.is_set((name, group_id, member.member_id)):
             self._set(name, group_id, member.member_id, member.rebalance_timeout_ms, reason)
 
-    def no_longer_expect(self, name: str, group_id: str, member_id: str) -> None:
+    def cancel_expected(self, name: str, group_id: str, member_id: str) -> None:
         self._timers.cancel((name, group_id, member_id))
 
-    def resume(self, group: ConsumerGroup) -> None:
+    def start_timers(self, group: ConsumerGroup) -> None:
         """Start the timers of a group that was read from the log. Its members have one session to send a heartbeat."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member)
@@ -81,15 +81,15 @@ class Sessions:
             self._context.journal.write([], done)
             return
         for member in members:
-            self.forget(group.group_id, member.member_id)
+            self.cancel_timers(group.group_id, member.member_id)
         change = ConsumerChange(self._context, self._regexes, group)
-        if self._migration.goes_back_without(group, members):
+        if self._migration.downgrades_after_leaving(group, members):
             self._migration.to_classic(change.draft, members, done)
         else:
             change.remove(members)
             change.write(done)
 
-    def forget(self, group_id: str, member_id: str) -> None:
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
         """Cancel all timers of a removed member."""
         for name in _TIMERS:
             self._timers.cancel((name, group_id, member_id))

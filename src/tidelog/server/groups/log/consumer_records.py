@@ -116,7 +116,7 @@ def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
     ]
 
 
-def whole_group(group: ConsumerGroup) -> list[GroupRecord]:
+def group_records(group: ConsumerGroup) -> list[GroupRecord]:
     """Return all records of a group, as they are written when a group of the other type is converted."""
     group_id, members = group.group_id, group.members.values()
     return [

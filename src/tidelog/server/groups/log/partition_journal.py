@@ -21,8 +21,8 @@ depends on the linger:
 
 A change that cannot be appended now (too few in-sync replicas, no leader) is refused before it is applied. A batch can
 still fail, or begin at another offset because other records were appended first. The state then differs from the log:
-every change in the batch fails, the journal is lost, and ``on_out_of_step`` starts a new read of the shard. Clients get
-a coordinator's error codes (``coordinator_log``).
+every change in the batch fails, the journal is lost, and ``on_state_diverged`` starts a new read of the shard. Clients
+get a coordinator's error codes (``coordinator_log``).
 
 The state is that of the log end and the gathered batch, not of the high watermark. If replicas lag, OffsetFetch may see
 a commit whose client has no response yet. OffsetFetch calls ``flush`` first, so a crash loses nothing that it
@@ -71,7 +71,7 @@ class PartitionJournal:
         timers: Timers,
         spawn: Spawn,
         settings: CoordinatorSettings,
-        on_out_of_step: Callable[[], None],
+        on_state_diverged: Callable[[], None],
     ) -> None:
         self.replay: Replay | None = None
         """The object that applies written records. It is set when the shard is created."""
@@ -80,7 +80,7 @@ class PartitionJournal:
         self._timers = timers
         self._spawn = spawn
         self._settings = settings
-        self._on_out_of_step = on_out_of_step
+        self._on_state_diverged = on_state_diverged
         self._end = 0
         """The offset after the last record written here."""
         self._batch: GatheredBatch | None = None
@@ -94,7 +94,7 @@ class PartitionJournal:
         elif self._batch is not None:
             self._batch.waiting.append(done)
         else:
-            self._tell_when_replicated([done])
+            self._complete_when_replicated([done])
 
     def write_transactional(self, records: Sequence[GroupRecord], producer: TransactionalProducer, done: Done) -> None:
         if self.is_lost:
@@ -119,20 +119,20 @@ class PartitionJournal:
             error = coordinator_code(error_code_of(raised))
         else:
             if result.first_offset == batch.first_offset or not batch.is_applied:
-                self._tell_when_replicated(batch.waiting)
+                self._complete_when_replicated(batch.waiting)
                 return
         if batch.is_applied:
             _log.error("%s: its groups are read again, a batch failed: %s", self._partition.topic_partition, error.name)
             self.is_lost = True
-            asyncio.get_running_loop().call_soon(self._on_out_of_step)
-        _tell(batch.waiting, error)
+            asyncio.get_running_loop().call_soon(self._on_state_diverged)
+        _complete(batch.waiting, error)
 
-    def lose(self) -> None:
+    def resign(self) -> None:
         """Fail the gathered changes and refuse later ones, because another broker has the partition."""
         self.is_lost = True
         batch, self._batch = self._batch, None
         if batch is not None:
-            _tell(batch.waiting, ErrorCode.NOT_COORDINATOR)
+            _complete(batch.waiting, ErrorCode.NOT_COORDINATOR)
 
     # --- inside ---
 
@@ -192,7 +192,7 @@ class PartitionJournal:
             return
         if apply:
             self._apply(records, result.first_offset, _NO_PRODUCER if producer is None else producer.producer_id)
-        self._tell_when_replicated([done])
+        self._complete_when_replicated([done])
 
     def _apply(self, records: Sequence[GroupRecord], first: int, producer_id: int = _NO_PRODUCER) -> None:
         if self.replay is not None:
@@ -214,13 +214,13 @@ class PartitionJournal:
         self._end = result.last_offset + 1
         return result
 
-    def _tell_when_replicated(self, waiting: Sequence[Done]) -> None:
+    def _complete_when_replicated(self, waiting: Sequence[Done]) -> None:
         end = self._end
         error = self._partition.replication_error(end)
         if error is None:
             self._spawn(self._wait(end, waiting))
         else:
-            _tell(waiting, coordinator_code(error))
+            _complete(waiting, coordinator_code(error))
 
     async def _wait(self, end: int, waiting: Sequence[Done]) -> None:
         try:
@@ -228,10 +228,10 @@ class PartitionJournal:
             error = ErrorCode.NOT_COORDINATOR if self.is_lost else ErrorCode.NONE
         except ApiError as raised:
             error = coordinator_code(raised.code)
-        _tell(waiting, error)
+        _complete(waiting, error)
 
 
-def _tell(waiting: Sequence[Done], error: ErrorCode) -> None:
+def _complete(waiting: Sequence[Done], error: ErrorCode) -> None:
     """Call each callback in the sequence of the changes. An exception in one does not affect the others."""
     for done in waiting:
         try:

@@ -83,48 +83,48 @@ class Replay:
     def _group_epoch(self, key: Fields, value: Fields | None) -> None:
         group_id = key["groupId"]
         if value is not None:
-            group = self._made(group_id)
+            group = self._get_or_create(group_id)
             group.group_epoch = value["epoch"]
             group.metadata_hash = value.get("metadataHash", 0)
         elif isinstance(self._groups.get(group_id), ConsumerGroup):
             del self._groups[group_id]
 
     def _partition_metadata(self, key: Fields, value: Fields | None) -> None:
-        group = self._found(key)
+        group = self._get_consumer_group(key)
         if group is None and value is not None:
-            group = self._made(key["groupId"])
+            group = self._get_or_create(key["groupId"])
         if group is not None:
             group.has_partition_metadata = value is not None
 
     def _member(self, key: Fields, value: Fields | None) -> None:
         member_id = key["memberId"]
         if value is None:
-            group = self._found(key)
+            group = self._get_consumer_group(key)
             if group is not None:
                 group.remove_member(member_id)
             return
-        group = self._made(key["groupId"])
+        group = self._get_or_create(key["groupId"])
         before = group.members.get(member_id) or ConsumerMember(member_id=member_id)
         group.put_member(_with_metadata(before, value))
 
     def _target_epoch(self, key: Fields, value: Fields | None) -> None:
-        group = self._found(key) if value is None else self._made(key["groupId"])
+        group = self._get_consumer_group(key) if value is None else self._get_or_create(key["groupId"])
         if group is not None:
             group.assignment_epoch = _NO_ASSIGNMENT_EPOCH if value is None else value["assignmentEpoch"]
             group.assigned_ms = 0 if value is None else value.get("assignmentTimestamp", 0)
 
     def _target(self, key: Fields, value: Fields | None) -> None:
         if value is not None:
-            self._made(key["groupId"]).targets[key["memberId"]] = _partitions(value["topicPartitions"])
+            self._get_or_create(key["groupId"]).targets[key["memberId"]] = _partitions(value["topicPartitions"])
             return
-        group = self._found(key)
+        group = self._get_consumer_group(key)
         if group is not None:
             group.targets.pop(key["memberId"], None)
 
     def _current(self, key: Fields, value: Fields | None) -> None:
-        group, member_id = self._found(key), key["memberId"]
+        group, member_id = self._get_consumer_group(key), key["memberId"]
         if value is not None:
-            group = self._made(key["groupId"])
+            group = self._get_or_create(key["groupId"])
             before = group.members.get(member_id) or ConsumerMember(member_id=member_id)
             group.put_member(_with_assignment(before, value))
         elif group is not None and member_id in group.members:
@@ -133,11 +133,11 @@ class Replay:
     def _regex(self, key: Fields, value: Fields | None) -> None:
         expression = key["regularExpression"]
         if value is not None:
-            self._made(key["groupId"]).regexes[expression] = ResolvedRegex(
+            self._get_or_create(key["groupId"]).regexes[expression] = ResolvedRegex(
                 topics=frozenset(value["topics"]), version=value["version"], resolved_ms=value["timestamp"]
             )
             return
-        group = self._found(key)
+        group = self._get_consumer_group(key)
         if group is not None:
             group.regexes.pop(expression, None)
 
@@ -154,11 +154,11 @@ class Replay:
         if not group.put(record):
             del self._groups[group_id]
 
-    def _found(self, key: Fields) -> ConsumerGroup | None:
+    def _get_consumer_group(self, key: Fields) -> ConsumerGroup | None:
         group = self._groups.get(key["groupId"])
         return group if isinstance(group, ConsumerGroup) else None
 
-    def _made(self, group_id: str) -> ConsumerGroup:
+    def _get_or_create(self, group_id: str) -> ConsumerGroup:
         """Return or create the consumer group. It replaces a classic group that was deleted or has only offsets."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):

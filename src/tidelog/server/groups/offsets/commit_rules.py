@@ -59,7 +59,7 @@ def check_commit(group: Group, claim: CommitClaim) -> ConsumerMember | None:
         if claim.member.generation_id < 0 and group.is_empty:
             return None
         raise _not_here(group, claim.member.member_id)
-    error = _classic_refusal(group, claim)
+    error = _classic_error(group, claim)
     if error is not None:
         raise ApiError(error)
     return None
@@ -110,20 +110,20 @@ def _not_here(group: UnservedGroup, member_id: str) -> ApiError:
     return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
 
 
-def _classic_refusal(group: ClassicGroup, claim: CommitClaim) -> ErrorCode | None:
+def _classic_error(group: ClassicGroup, claim: CommitClaim) -> ErrorCode | None:
     member = claim.member
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if member.generation_id < 0 and group.is_empty:
         return None
     if member.generation_id >= 0 or member.member_id != NO_MEMBER or member.instance_id is not None:
-        refusal = group.refusal(member.member_id, member.instance_id)
-        if refusal is None and member.generation_id != group.generation_id:
-            refusal = ErrorCode.ILLEGAL_GENERATION
+        error = group.membership_error(member.member_id, member.instance_id)
+        if error is None and member.generation_id != group.generation_id:
+            error = ErrorCode.ILLEGAL_GENERATION
     else:
-        refusal = None if claim.is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+        error = None if claim.is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     is_assigning = group.state is ClassicState.COMPLETING_REBALANCE and not claim.is_transactional
-    return ErrorCode.REBALANCE_IN_PROGRESS if refusal is None and is_assigning else refusal
+    return ErrorCode.REBALANCE_IN_PROGRESS if error is None and is_assigning else error
 
 
 def _check_consumer(group: ConsumerGroup, claim: CommitClaim) -> ConsumerMember | None:

@@ -28,7 +28,7 @@ from tidelog.server.groups.shard_context import ShardContext
 Results = Mapping[TopicPartition, ErrorCode]
 ResultsReply = Callable[[Results], None]
 
-_FIRST_VERSION_THAT_TELLS = 9
+_FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 """The first version whose clients understand GROUP_ID_NOT_FOUND."""
 
 
@@ -97,8 +97,8 @@ class Commits:
         if group_id in self._context.groups:
             return self._context.groups.find(group_id)
         if claim.member.generation_id < 0:
-            return self._context.groups.find_or_make_classic(group_id, self._context.timers.now_ms())
-        if claim.version >= _FIRST_VERSION_THAT_TELLS and not claim.is_transactional:
+            return self._context.groups.find_or_create_classic(group_id, self._context.timers.now_ms())
+        if claim.version >= _FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND and not claim.is_transactional:
             return self._context.groups.find(group_id)
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 

@@ -36,7 +36,7 @@ CountsFrom = Callable[[CommittedOffset], int]
 
 def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
     """Return the tombstones of one group's expired offsets, and of the group itself if it is no longer needed."""
-    if isinstance(group, UnservedGroup) and not group.gives_way:
+    if isinstance(group, UnservedGroup) and not group.can_be_deleted:
         return []
     counts_from = _counts_from(group)
     committed = offsets.of_group(group.group_id)

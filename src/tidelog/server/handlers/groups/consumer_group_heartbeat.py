@@ -30,7 +30,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     visible = partial(authorizer.allowed, context, Operation.DESCRIBE, topic, log_denial=False)
     heartbeat = replace(_heartbeat(context, request), visible_topics=visible)
     check_request(heartbeat, context.version, broker.groups.assignors)
-    answer: Mapping[str, Any] = await broker.groups.ask(
+    answer: Mapping[str, Any] = await broker.groups.call_shard(
         request.group_id, lambda shard, reply: shard.consumer.heartbeat(heartbeat, reply)
     )
     return answer

@@ -28,7 +28,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
 
 async def _deleted(broker: Broker, group_id: str) -> ErrorCode:
     try:
-        results: Mapping[str, ErrorCode] = await broker.groups.ask(
+        results: Mapping[str, ErrorCode] = await broker.groups.call_shard(
             group_id, lambda shard, reply: shard.delete_groups([group_id], reply)
         )
     except ApiError as error:

@@ -33,7 +33,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     _check_session(request.session_timeout, broker.groups.settings)
     visible = partial(broker.authorizer.allowed, context, Operation.DESCRIBE, topic, log_denial=False)
     joining = replace(_join_request(context, request), visible_topics=visible)
-    answer: Mapping[str, Any] = await broker.groups.ask(
+    answer: Mapping[str, Any] = await broker.groups.call_shard(
         request.group_id, lambda shard, reply: shard.join(joining, reply)
     )
     return _in_version(context, answer)

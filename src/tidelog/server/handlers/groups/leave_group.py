@@ -26,7 +26,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
         leavers = [Leaver(request.member_id)]
     else:
         leavers = [Leaver(one.member_id, one.group_instance_id, one.reason) for one in request.members]
-    results: list[ErrorCode] = await broker.groups.ask(
+    results: list[ErrorCode] = await broker.groups.call_shard(
         request.group_id, lambda shard, reply: shard.leave(request.group_id, leavers, reply)
     )
     if context.version < _SEVERAL_MEMBERS:

@@ -60,7 +60,7 @@ async def _committed(
 ) -> Results:
     claim, retention_ms = _claim(context, request), request.retention_time
     try:
-        results: Results = await broker.groups.ask(
+        results: Results = await broker.groups.call_shard(
             request.group_id,
             lambda shard, reply: shard.commits.commit(
                 claim, offsets, reply, retention_ms=None if retention_ms == _DEFAULT_RETENTION else retention_ms

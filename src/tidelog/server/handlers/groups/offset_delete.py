@@ -29,7 +29,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
     allowed = broker.authorizer.allowed(context, Operation.READ, topic, names)
     refused = unknown_partitions(request.topics, broker.groups.topics) | denied_partitions(request.topics, allowed)
     there = [partition for partition in partitions_of(request.topics) if partition not in refused]
-    deleted: Results = await broker.groups.ask(
+    deleted: Results = await broker.groups.call_shard(
         request.group_id, lambda shard, reply: shard.commits.delete(request.group_id, there, reply)
     )
     return {"topics": answered_topics(request.topics, {**refused, **deleted})}

@@ -33,7 +33,7 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
         protocol_name=request.protocol_name,
         assignments={one.member_id: bytes(one.assignment) for one in request.assignments},
     )
-    answer: Mapping[str, Any] = await broker.groups.ask(
+    answer: Mapping[str, Any] = await broker.groups.call_shard(
         request.group_id, lambda shard, reply: shard.sync(syncing, reply)
     )
     return answer

@@ -68,7 +68,7 @@ async def _committed(
         check_group_id(request.group_id)
         broker.groups.shard_of(request.group_id)
         producer = await _verified(broker, context, request)
-        results: Results = await broker.groups.ask(
+        results: Results = await broker.groups.call_shard(
             request.group_id,
             lambda shard, reply: shard.commits.commit_transactional(claim, producer, offsets, reply),
         )

@@ -69,14 +69,14 @@ class Ending:
 
 
 def end(
-    transaction: Transaction, wish: Ending, *, now_ms: int, new_producer_id: Callable[[], int]
+    transaction: Transaction, request: Ending, *, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord | None:
     """Return the decision to write, or None if it was made before. Raise ApiError by the tables."""
-    if bumps_epoch(wish.client_version):
-        decides = _decides_with_bump(transaction, wish)
+    if bumps_epoch(request.client_version):
+        decides = _is_new_decision_with_bump(transaction, request)
     else:
-        decides = _decides(transaction, wish)
-    return _decision(transaction.record, wish, now_ms, new_producer_id) if decides else None
+        decides = _is_new_decision(transaction, request)
+    return _decision(transaction.record, request, now_ms, new_producer_id) if decides else None
 
 
 def fence(
@@ -90,45 +90,45 @@ def fence(
         record = transaction.record
         epoch = record.producer_epoch + (not transaction.has_failed_fence)
         transaction.record = replace(record, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
-    wish = Ending(producer=transaction.record.producer, committed=False, client_version=server_version)
-    return _decision(transaction.record, wish, now_ms, new_producer_id)
+    request = Ending(producer=transaction.record.producer, committed=False, client_version=server_version)
+    return _decision(transaction.record, request, now_ms, new_producer_id)
 
 
 def _decision(
-    record: TransactionRecord, wish: Ending, now_ms: int, new_producer_id: Callable[[], int]
+    record: TransactionRecord, request: Ending, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord:
-    rotates = bumps_epoch(wish.client_version) and record.is_epoch_exhausted
+    rotates = bumps_epoch(request.client_version) and record.is_epoch_exhausted
     return prepare(
         record,
-        committed=wish.committed,
+        committed=request.committed,
         # The table of version 1 is the same for 0 and 1, and Kafka stores 0 for both.
-        client_version=wish.client_version if bumps_epoch(wish.client_version) else 0,
+        client_version=request.client_version if bumps_epoch(request.client_version) else 0,
         now_ms=now_ms,
         next_producer_id=new_producer_id() if rotates else NO_PRODUCER_ID,
     )
 
 
-def _decides(transaction: Transaction, wish: Ending) -> bool:
+def _is_new_decision(transaction: Transaction, request: Ending) -> bool:
     """Apply the first table. Return False if the decision was made before."""
     record = transaction.record
-    if record.producer_id != wish.producer.producer_id:
-        raise _another_id(record, wish)
-    if record.producer_epoch != wish.producer.producer_epoch:
-        raise _fenced(record, wish)
+    if record.producer_id != request.producer.producer_id:
+        raise _another_id(record, request)
+    if record.producer_epoch != request.producer.producer_epoch:
+        raise _fenced(record, request)
     if transaction.pending is not None:
         raise _wait(record)
     if record.state is TransactionState.ONGOING:
         return True
-    if record.state is TransactionState.EMPTY or not _agrees(record, wish):
-        raise _invalid(record, wish)
+    if record.state is TransactionState.EMPTY or not _matches_decision(record, request):
+        raise _invalid(record, request)
     if record.is_prepared:
         raise _wait(record)
     return False
 
 
-def _decides_with_bump(transaction: Transaction, wish: Ending) -> bool:
+def _is_new_decision_with_bump(transaction: Transaction, request: Ending) -> bool:
     """Apply the second table. Return False if the decision was made before."""
-    record, producer = transaction.record, wish.producer
+    record, producer = transaction.record, request.producer
     if transaction.pending is not None:
         raise _wait(record)
     is_overflow = (
@@ -137,7 +137,7 @@ def _decides_with_bump(transaction: Transaction, wish: Ending) -> bool:
         and record.producer_epoch == 0
     )
     if record.producer_id != producer.producer_id and not is_overflow:
-        raise _another_id(record, wish)
+        raise _another_id(record, request)
     ends_before = record.is_prepared or record.state in (
         TransactionState.COMPLETE_COMMIT,
         TransactionState.COMPLETE_ABORT,
@@ -145,41 +145,41 @@ def _decides_with_bump(transaction: Transaction, wish: Ending) -> bool:
     is_retry = ends_before and (record.producer_epoch == producer.producer_epoch + 1 or is_overflow)
     is_current = record.producer_epoch == producer.producer_epoch and not record.is_prepared
     if is_retry:
-        if not _agrees(record, wish):
-            raise _invalid(record, wish)
+        if not _matches_decision(record, request):
+            raise _invalid(record, request)
         if record.is_prepared:
             raise _wait(record)
         return False
     if not is_current:
-        raise _fenced(record, wish)
-    if wish.committed and record.state is not TransactionState.ONGOING:
-        raise _invalid(record, wish)
+        raise _fenced(record, request)
+    if request.committed and record.state is not TransactionState.ONGOING:
+        raise _invalid(record, request)
     return True
 
 
-def _agrees(record: TransactionRecord, wish: Ending) -> bool:
+def _matches_decision(record: TransactionRecord, request: Ending) -> bool:
     """Return True if the transaction's decision is the requested one."""
-    return (record.state in _COMMITS) == wish.committed
+    return (record.state in _COMMITS) == request.committed
 
 
-def _another_id(record: TransactionRecord, wish: Ending) -> ApiError:
+def _another_id(record: TransactionRecord, request: Ending) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"the producer id is {record.producer_id}, not {wish.producer.producer_id}",
+        f"the producer id is {record.producer_id}, not {request.producer.producer_id}",
     )
 
 
-def _fenced(record: TransactionRecord, wish: Ending) -> ApiError:
+def _fenced(record: TransactionRecord, request: Ending) -> ApiError:
     return ApiError(
         ErrorCode.PRODUCER_FENCED,
-        f"the epoch is {record.producer_epoch} in state {record.state.label}, not {wish.producer.producer_epoch}",
+        f"the epoch is {record.producer_epoch} in state {record.state.label}, not {request.producer.producer_epoch}",
     )
 
 
-def _invalid(record: TransactionRecord, wish: Ending) -> ApiError:
+def _invalid(record: TransactionRecord, request: Ending) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_TXN_STATE,
-        f"a {record.state.label} transaction cannot be {'committed' if wish.committed else 'aborted'}",
+        f"a {record.state.label} transaction cannot be {'committed' if request.committed else 'aborted'}",
     )
 
 

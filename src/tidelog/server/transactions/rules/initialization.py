@@ -46,13 +46,13 @@ class Initialization:
 
 
 def initialize(
-    transaction: Transaction, wish: Initialization, *, now_ms: int, new_producer_id: Callable[[], int]
+    transaction: Transaction, request: Initialization, *, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionRecord | None:
     """Return the record to write, None if the open transaction must be aborted first. Raise ApiError by the table."""
-    record, named = transaction.record, wish.named
+    record, named = transaction.record, request.named
     if transaction.pending is not None:
         raise _wait(transaction)
-    if named is not None and not _may_be(record, named):
+    if named is not None and not _could_be_current(record, named):
         raise _fenced(transaction, named)
     if record.is_prepared:
         raise _wait(transaction)
@@ -60,15 +60,17 @@ def initialize(
         return None
     is_current = named is None or record.producer_epoch in (NO_EPOCH, named.producer_epoch)
     if is_current and record.is_epoch_exhausted:
-        return rotate(record, new_producer_id(), remember=named is not None, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+        return rotate(
+            record, new_producer_id(), remember=named is not None, timeout_ms=request.timeout_ms, now_ms=now_ms
+        )
     if is_current:
-        return raise_epoch(record, remember=named is not None, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+        return raise_epoch(record, remember=named is not None, timeout_ms=request.timeout_ms, now_ms=now_ms)
     if named is not None and named.producer_epoch != record.last_producer_epoch:
         raise _fenced(transaction, named)
-    return repeat(record, timeout_ms=wish.timeout_ms, now_ms=now_ms)
+    return repeat(record, timeout_ms=request.timeout_ms, now_ms=now_ms)
 
 
-def _may_be(record: TransactionRecord, named: ProducerIdAndEpoch) -> bool:
+def _could_be_current(record: TransactionRecord, named: ProducerIdAndEpoch) -> bool:
     """Return True if the named producer can be this one. Its epoch is checked later."""
     return (
         record.producer_epoch == NO_EPOCH

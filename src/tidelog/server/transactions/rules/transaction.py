@@ -128,15 +128,15 @@ class Transaction:
     has_failed_fence: bool = False
     """True if a fence was not written. No client saw its epoch, so the next fence may use the same one."""
 
-    def begin(self, following: TransactionRecord) -> None:
-        """Begin the transition to ``following``. Raise RuntimeError (a bug) if the table forbids it."""
+    def begin(self, next_record: TransactionRecord) -> None:
+        """Begin the transition to ``next_record``. Raise RuntimeError (a bug) if the table forbids it."""
         if self.pending is not None:
             raise RuntimeError(
-                f"{self._name} is on its way to {self.pending.state.label}, not to {following.state.label}"
+                f"{self._name} is on its way to {self.pending.state.label}, not to {next_record.state.label}"
             )
-        if self.record.state not in PREVIOUS_STATES[following.state]:
-            raise RuntimeError(f"{self._name} is {self.record.state.label}, it cannot become {following.state.label}")
-        self.pending = following
+        if self.record.state not in PREVIOUS_STATES[next_record.state]:
+            raise RuntimeError(f"{self._name} is {self.record.state.label}, it cannot become {next_record.state.label}")
+        self.pending = next_record
 
     def finish(self) -> None:
         """Make the pending record the current one: it is in the log."""
@@ -145,7 +145,7 @@ class Transaction:
         self.record, self.pending = self.pending, None
         self.has_failed_fence = False
 
-    def give_up(self) -> None:
+    def discard_pending(self) -> None:
         """Discard the pending record: it is not in the log."""
         self.pending = None
 

@@ -20,26 +20,26 @@ from tidelog.server.groups.consumer.assignors.assignment_input import Assignment
 from tidelog.server.groups.consumer.consumer_member import Partitions
 
 _Partition = tuple[uuid.UUID, int]
-_Held = dict[str, list[_Partition]]
+_Shares = dict[str, list[_Partition]]
 
 
 def assign_uniformly(given: AssignmentInput) -> dict[str, Partitions]:
     """Assign by the module's rules."""
-    held = _kept(given)
-    owned = {partition for partitions in held.values() for partition in partitions}
+    shares = _kept(given)
+    owned = {partition for partitions in shares.values() for partition in partitions}
     free = [partition for partition in _all_partitions(given) if partition not in owned]
     if given.is_homogeneous:
-        _share_equally(held, free)
+        _share_equally(shares, free)
     else:
-        _give_to_the_least(given, held, free)
-        _even_out(given, held)
-    return {member_id: _by_topic(partitions) for member_id, partitions in held.items()}
+        _give_to_the_least(given, shares, free)
+        _even_out(given, shares)
+    return {member_id: _by_topic(partitions) for member_id, partitions in shares.items()}
 
 
-def _kept(given: AssignmentInput) -> _Held:
+def _kept(given: AssignmentInput) -> _Shares:
     """Return each member's partitions of topics that it still reads. The first of two owners keeps a partition."""
     taken: set[_Partition] = set()
-    held: _Held = {}
+    shares: _Shares = {}
     for member_id, member in given.members.items():
         mine = [
             (topic_id, number)
@@ -49,8 +49,8 @@ def _kept(given: AssignmentInput) -> _Held:
             if number < given.partitions.get(topic_id, 0) and (topic_id, number) not in taken
         ]
         taken.update(mine)
-        held[member_id] = mine
-    return held
+        shares[member_id] = mine
+    return shares
 
 
 def _all_partitions(given: AssignmentInput) -> Iterator[_Partition]:
@@ -59,22 +59,22 @@ def _all_partitions(given: AssignmentInput) -> Iterator[_Partition]:
             yield topic_id, number
 
 
-def _share_equally(held: _Held, free: list[_Partition]) -> None:
-    if not held:
+def _share_equally(shares: _Shares, free: list[_Partition]) -> None:
+    if not shares:
         return
-    total = len(free) + sum(len(partitions) for partitions in held.values())
-    quota, extra = divmod(total, len(held))
+    total = len(free) + sum(len(partitions) for partitions in shares.values())
+    quota, extra = divmod(total, len(shares))
     rest = deque(free)
     takers = []
-    for member_id in sorted(held, key=lambda member_id: -len(held[member_id])):  # the largest keep the extra ones
-        mine = held[member_id]
+    for member_id in sorted(shares, key=lambda member_id: -len(shares[member_id])):  # the largest keep the extra ones
+        mine = shares[member_id]
         limit = quota + (extra > 0 and len(mine) > quota)
         extra -= limit > quota
         rest.extend(mine[limit:])
         del mine[limit:]
         takers.append(member_id)
     for member_id in takers:
-        mine = held[member_id]
+        mine = shares[member_id]
         limit = quota
         if len(mine) <= quota and extra > 0:
             limit, extra = quota + 1, extra - 1
@@ -82,43 +82,43 @@ def _share_equally(held: _Held, free: list[_Partition]) -> None:
             mine.append(rest.popleft())
 
 
-def _give_to_the_least(given: AssignmentInput, held: _Held, free: Iterable[_Partition]) -> None:
+def _give_to_the_least(given: AssignmentInput, shares: _Shares, free: Iterable[_Partition]) -> None:
     subscribers = _subscribers(given)
     ordered = sorted(
         free, key=lambda one: (-given.partitions[one[0]] / len(subscribers[one[0]]), len(subscribers[one[0]]), one[0])
     )
     for topic_id, number in ordered:
-        least = min(subscribers[topic_id], key=lambda member_id: len(held[member_id]))
-        held[least].append((topic_id, number))
+        least = min(subscribers[topic_id], key=lambda member_id: len(shares[member_id]))
+        shares[least].append((topic_id, number))
 
 
-def _even_out(given: AssignmentInput, held: _Held) -> None:
+def _even_out(given: AssignmentInput, shares: _Shares) -> None:
     """Move partitions until no move helps. It terminates: each move reduces the sum of the squared partition counts."""
     subscribers = {topic_id: members for topic_id, members in _subscribers(given).items() if len(members) > 1}
     has_moved = True
     while has_moved:
         has_moved = False
         for topic_id, members in subscribers.items():
-            has_moved |= _even_out_topic(topic_id, members, held)
+            has_moved |= _even_out_topic(topic_id, members, shares)
 
 
-def _even_out_topic(topic_id: uuid.UUID, members: list[str], held: _Held) -> bool:
+def _even_out_topic(topic_id: uuid.UUID, members: list[str], shares: _Shares) -> bool:
     has_moved = False
     while True:
-        least = min(members, key=lambda member_id: len(held[member_id]))
-        giver = _most_with(topic_id, members, held)
-        if giver is None or len(held[giver]) - len(held[least]) <= 1:
+        least = min(members, key=lambda member_id: len(shares[member_id]))
+        giver = _most_with(topic_id, members, shares)
+        if giver is None or len(shares[giver]) - len(shares[least]) <= 1:
             return has_moved
-        partition = next(one for one in reversed(held[giver]) if one[0] == topic_id)
-        held[giver].remove(partition)
-        held[least].append(partition)
+        partition = next(one for one in reversed(shares[giver]) if one[0] == topic_id)
+        shares[giver].remove(partition)
+        shares[least].append(partition)
         has_moved = True
 
 
-def _most_with(topic_id: uuid.UUID, members: list[str], held: _Held) -> str | None:
+def _most_with(topic_id: uuid.UUID, members: list[str], shares: _Shares) -> str | None:
     """Return the member with the most partitions in total, among members with a partition of the topic."""
-    having = [member_id for member_id in members if any(one[0] == topic_id for one in held[member_id])]
-    return max(having, key=lambda member_id: len(held[member_id]), default=None)
+    having = [member_id for member_id in members if any(one[0] == topic_id for one in shares[member_id])]
+    return max(having, key=lambda member_id: len(shares[member_id]), default=None)
 
 
 def _subscribers(given: AssignmentInput) -> dict[uuid.UUID, list[str]]:

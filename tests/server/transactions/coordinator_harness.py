@@ -41,7 +41,7 @@ TIMEOUT_MS = 60_000
 STATE_PARTITIONS = 2
 
 
-class HeldWorld:
+class CoordinatorHarness:
     def __init__(self, directory: Path, *, server_version: int = 2, block_size: int = 1000) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock(START)
@@ -123,7 +123,7 @@ class HeldWorld:
             replicas,
             timers=self.timers,
             timeout_ms=1000,
-            marker_comes=lambda _number: None,
+            before_marker=lambda _number: None,
             transaction_completed=self._transaction_completed,
         )
         completions = Completions(

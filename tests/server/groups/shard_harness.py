@@ -40,7 +40,7 @@ class MemoryTopics:
     """Topics by name with their partitions. ``make`` and ``delete`` change the metadata."""
 
     def __init__(self, **partitions: int) -> None:
-        self.version = self.made_version = 0
+        self.version = self.last_creation_version = 0
         self._topics: dict[str, TopicFacts] = {}
         for name, count in partitions.items():
             self.make(name, count)
@@ -61,7 +61,7 @@ class MemoryTopics:
         topic_id = uuid.uuid5(uuid.NAMESPACE_URL, name) if before is None else before.id
         self._topics[name] = TopicFacts(topic_id, name, partitions)
         self.version += 1
-        self.made_version = self.version if before is None else self.made_version
+        self.last_creation_version = self.version if before is None else self.last_creation_version
         return topic_id
 
     def delete(self, name: str) -> None:
@@ -115,7 +115,7 @@ class MemoryJournal:
             done(ErrorCode.NONE)
 
 
-class Answers(list[Any]):
+class Replies(list[Any]):
     """A reply callback that keeps its arguments. ``one`` fails unless there is exactly one."""
 
     def __call__(self, answer: Any) -> None:
@@ -131,7 +131,7 @@ class Answers(list[Any]):
         return ErrorCode(self.one["error_code"])
 
 
-class Rig:
+class ShardHarness:
     """A shard and its surroundings. The methods send requests of group ``g`` and return their ``Answers``."""
 
     def __init__(
@@ -160,17 +160,17 @@ class Rig:
         )
         self.journal.apply = self.shard.replay.apply
 
-    def reloaded(self, **settings: Any) -> Rig:
+    def reloaded(self, **settings: Any) -> ShardHarness:
         """Return a shard that another coordinator loads from the log."""
-        rig = Rig(self.topics, clock=ManualClock(self.clock.now_ms()), **settings)
-        rig.journal.lines = list(self.journal.lines)
-        for offset, line in enumerate(rig.journal.lines):
+        harness = ShardHarness(self.topics, clock=ManualClock(self.clock.now_ms()), **settings)
+        harness.journal.lines = list(self.journal.lines)
+        for offset, line in enumerate(harness.journal.lines):
             if len(line) == 2:
-                rig.shard.replay.end_transaction(line[0], is_commit=line[1])
+                harness.shard.replay.end_transaction(line[0], is_commit=line[1])
             elif (record := GroupRecord.read(*line[:2])) is not None:
-                rig.shard.replay.apply(record, offset, line[2])
-        rig.shard.resume()
-        return rig
+                harness.shard.replay.apply(record, offset, line[2])
+        harness.shard.resume()
+        return harness
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         self.journal.lines.append((producer_id, is_commit))
@@ -185,7 +185,7 @@ class Rig:
     def classic(self) -> ClassicGroup:
         return self.shard.groups.find_classic(GROUP)
 
-    def join(self, member_id: str = "", **fields: Any) -> Answers:
+    def join(self, member_id: str = "", **fields: Any) -> Replies:
         given: dict[str, Any] = {
             "group_id": GROUP,
             "member_id": member_id,
@@ -197,15 +197,15 @@ class Rig:
             "protocols": (Protocol("range", b"what it says"),),
             "requires_member_id": False,
         }
-        answers = Answers()
-        tell(answers, lambda: self.shard.join(JoinRequest(**{**given, **fields}), answers))
-        return answers
+        replies = Replies()
+        call_replying(replies, lambda: self.shard.join(JoinRequest(**{**given, **fields}), replies))
+        return replies
 
-    def sync(self, member_id: str, generation_id: int, instance_id: str | None = None, **fields: Any) -> Answers:
+    def sync(self, member_id: str, generation_id: int, instance_id: str | None = None, **fields: Any) -> Replies:
         claim = MemberClaim(group_id=GROUP, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
-        answers = Answers()
-        tell(answers, lambda: self.shard.sync(SyncRequest(claim=claim, **fields), answers))
-        return answers
+        replies = Replies()
+        call_replying(replies, lambda: self.shard.sync(SyncRequest(claim=claim, **fields), replies))
+        return replies
 
     def heartbeat(self, member_id: str, generation_id: int, instance_id: str | None = None) -> ErrorCode:
         claim = MemberClaim(group_id=GROUP, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
@@ -215,11 +215,11 @@ class Rig:
             return error.code
 
     def leave(self, *leavers: Leaver) -> list[ErrorCode]:
-        answers = Answers()
-        self.shard.leave(GROUP, leavers, answers)
-        return list(answers.one)
+        replies = Replies()
+        self.shard.leave(GROUP, leavers, replies)
+        return list(replies.one)
 
-    def leave_quietly(self, joining: Answers) -> None:
+    def leave_quietly(self, joining: Replies) -> None:
         """Remove the member of this pending join with a LeaveGroup request."""
         waiting = [member for member in self.classic.members.values() if member.join_reply is joining]
         self.leave(*(Leaver(member.member_id) for member in waiting))
@@ -228,7 +228,7 @@ class Rig:
         """Create a group whose members have all synced. Return their ids, with the leader's first."""
         joins = [self.join(**fields) for _ in range(members)]
         self.wait(self.settings.initial_rebalance_delay_ms * (members + 1))
-        ids = [str(answers.one["member_id"]) for answers in joins]
+        ids = [str(replies.one["member_id"]) for replies in joins]
         leader = joins[0].one["leader"]
         generation = joins[0].one["generation_id"]
         assignments = {member_id: f"for {member_id}".encode() for member_id in ids}
@@ -244,7 +244,7 @@ class Rig:
     def consumer(self) -> ConsumerGroup:
         return self.shard.groups.find_consumer(GROUP)
 
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> Answers:
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> Replies:
         """Send a heartbeat. A joining member (epoch 0) includes its subscription."""
         given: dict[str, Any] = {
             "group_id": GROUP,
@@ -257,16 +257,16 @@ class Rig:
             given |= {"rebalance_timeout_ms": 30_000, "owned": {}}
             if "topic_regex" not in fields:
                 given |= {"topic_names": frozenset(self.topics.names)}
-        answers = Answers()
-        tell(answers, lambda: self.shard.consumer.heartbeat(HeartbeatRequest(**{**given, **fields}), answers))
-        return answers
+        replies = Replies()
+        call_replying(replies, lambda: self.shard.consumer.heartbeat(HeartbeatRequest(**{**given, **fields}), replies))
+        return replies
 
 
 class Consumer:
     """A client of the consumer protocol, which follows its assignment heartbeat by heartbeat."""
 
-    def __init__(self, rig: Rig, member_id: str, **subscription: Any) -> None:
-        self.rig = rig
+    def __init__(self, harness: ShardHarness, member_id: str, **subscription: Any) -> None:
+        self.harness = harness
         self.member_id = member_id
         self.subscription = subscription
         self.epoch = 0
@@ -280,23 +280,23 @@ class Consumer:
         if self.epoch == 0 or self.says_all:
             fields |= {"rebalance_timeout_ms": 30_000, **self.subscription}
             self.says_all = False
-        answers = self.rig.beat(self.member_id, self.epoch, **fields)
-        if answers.error is ErrorCode.NONE:
-            self.epoch = answers.one["member_epoch"]
-            self.owned = assigned(answers.one, self.owned)
+        replies = self.harness.beat(self.member_id, self.epoch, **fields)
+        if replies.error is ErrorCode.NONE:
+            self.epoch = replies.one["member_epoch"]
+            self.owned = assigned(replies.one, self.owned)
         else:
             self.epoch, self.owned = 0, {}
-        return answers.error
+        return replies.error
 
     def leave(self) -> ErrorCode:
-        error = self.rig.beat(self.member_id, -1).error
+        error = self.harness.beat(self.member_id, -1).error
         self.epoch, self.owned = 0, {}
         return error
 
     @property
     def partitions(self) -> set[tuple[str, int]]:
         """The owned partitions with their topics' names."""
-        names = {topic_id: topic.name for topic_id in self.owned if (topic := self.rig.topics.by_id(topic_id))}
+        names = {topic_id: topic.name for topic_id in self.owned if (topic := self.harness.topics.by_id(topic_id))}
         return {(names[topic_id], number) for topic_id, numbers in self.owned.items() for number in numbers}
 
 
@@ -314,9 +314,9 @@ def settle(*consumers: Consumer, rounds: int = 6) -> None:
             assert consumer.beat() is ErrorCode.NONE
 
 
-def tell(answers: Answers, ask: Callable[[], None]) -> None:
+def call_replying(replies: Replies, request: Callable[[], None]) -> None:
     """Pass an ApiError to the reply, as a request handler does."""
     try:
-        ask()
+        request()
     except ApiError as error:
-        answers({"error_code": error.code, "error_message": error.message})
+        replies({"error_code": error.code, "error_message": error.message})

@@ -24,15 +24,15 @@ SETTINGS = {
 }
 
 
-class GroupHome:
-    def __init__(self, home: BrokerHome, client: WireClient) -> None:
-        self.home = home
+class GroupBroker:
+    def __init__(self, harness: BrokerHome, client: WireClient) -> None:
+        self.harness = harness
         self.client = client
 
     def make_topic(self, name: str = "t", partitions: int = 2) -> UUID:
         """Create a topic and return its id."""
         new = NewTopic(name=name, partitions=partitions, replication_factor=1)
-        (result,) = self.home.run(lambda: self.home.broker.metadata.create_topics([new]))
+        (result,) = self.harness.run(lambda: self.harness.broker.metadata.create_topics([new]))
         assert not result.error, result
         assert result.topic_id is not None
         return result.topic_id
@@ -40,8 +40,8 @@ class GroupHome:
     def restart(self, *, waits: bool = True) -> None:
         """Restart the broker. If ``waits``, return when all groups are loaded."""
         self.client.close()
-        self.home.restart()
-        self.client = self.home.client()
+        self.harness.restart()
+        self.client = self.harness.client()
         if waits:
             self.wait_for_groups()
 
@@ -107,10 +107,10 @@ class GroupHome:
 
 
 @contextmanager
-def group_home(directory: Path, **settings: str) -> Iterator[GroupHome]:
-    with running_broker(directory, **{**SETTINGS, **settings}) as home:
-        made = GroupHome(home, home.client())
+def group_broker(directory: Path, **settings: str) -> Iterator[GroupBroker]:
+    with running_broker(directory, **{**SETTINGS, **settings}) as harness:
+        groups = GroupBroker(harness, harness.client())
         try:
-            yield made
+            yield groups
         finally:
-            made.client.close()
+            groups.client.close()
