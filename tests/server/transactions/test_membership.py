@@ -101,7 +101,7 @@ def test_which_state_may_follow_which(state: State, following: State) -> None:
         changing.finish()
         assert (changing.record.state, changing.pending) == (following, None)
     else:
-        with pytest.raises(RuntimeError, match="it cannot become"):
+        with pytest.raises(RuntimeError, match="and cannot become"):
             changing.begin(record(following))
         assert changing.pending is None
 
@@ -109,7 +109,7 @@ def test_which_state_may_follow_which(state: State, following: State) -> None:
 def test_one_transition_at_a_time() -> None:
     changing = transaction(State.ONGOING)
     changing.begin(record(State.PREPARE_COMMIT))
-    with pytest.raises(RuntimeError, match="on its way to PrepareCommit"):
+    with pytest.raises(RuntimeError, match="pending transition to PrepareCommit"):
         changing.begin(record(State.PREPARE_ABORT))
     changing.discard_pending()
     with pytest.raises(RuntimeError, match="no transition"):

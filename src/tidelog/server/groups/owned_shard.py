@@ -51,7 +51,7 @@ class OwnedShard:
         counts: GroupCounts,
         on_state_diverged: Callable[[OwnedShard], None],
     ) -> None:
-        """``on_state_diverged`` is called when the state no longer matches the log, which must then be read again."""
+        """The callback ``on_state_diverged`` runs when the state no longer matches the log."""
         self.number = number
         self.state = ShardState.LOADING
         self._node = node
@@ -90,7 +90,7 @@ class OwnedShard:
             with self._counts.loads.measured():
                 await self._read()
         except TidelogError as error:
-            _log.error("the groups of %s cannot be read: %s", self._partition.topic_partition, error)
+            _log.error("%s: the groups cannot be loaded: %s", self._partition.topic_partition, error)
             self.state = ShardState.FAILED
             return
         if self._journal.is_lost:

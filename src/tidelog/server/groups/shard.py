@@ -140,7 +140,7 @@ class Shard:
         ]
         self.context.counts.expirations.mark(sum(record.number == OFFSET for record in records))
         if records:
-            _log.info("%d records delete what has expired", len(records))
+            _log.info("Deleting %d expired offsets and groups", len(records))
             self._write_in_pieces(records)
 
     def forget_topics(self, topics: Mapping[str, uuid.UUID]) -> None:

@@ -106,13 +106,17 @@ class Completions:
             return False
         fenced = {name: error for name, error in errors.items() if error in _FENCED}
         if fenced:
-            _log.warning("The markers of %s are given up: %s", transaction.transactional_id, fenced)
+            _log.warning(
+                "Abandoned the markers of %s, because it has a newer owner: %s",
+                transaction.transactional_id,
+                fenced,
+            )
             return False
         for name, error in errors.items():
             if self._is_finished(name, error):
                 transaction.marker_written(name)
             else:
-                _log.info("The marker of %s in %s has to wait: %s", transaction.transactional_id, name, error.name)
+                _log.info("The marker of %s in %s will be retried: %s", transaction.transactional_id, name, error.name)
         return True
 
     async def _write_completion(self, partition: OwnedPartition, transaction: Transaction) -> bool:

@@ -117,7 +117,7 @@ class TransactionCoordinator:
         if not 0 < request.timeout_ms <= self._settings.max_timeout_ms:
             raise ApiError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"the time-out is {request.timeout_ms} ms, allowed are 1 to {self._settings.max_timeout_ms}",
+                f"the timeout is {request.timeout_ms} ms; it must be 1 to {self._settings.max_timeout_ms} ms",
             )
         return await self._operations.run_to_end(self._initialize(transactional_id, request))
 
@@ -130,7 +130,7 @@ class TransactionCoordinator:
         )
         if next_record is None:
             await self._abort(partition, transaction)
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction under way is being aborted")
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the open transaction was aborted; retry")
         await self._partitions.write(partition, transaction, next_record)
         return transaction.record.producer
 
@@ -201,7 +201,7 @@ class TransactionCoordinator:
         """Abort an ongoing transaction and fence its producer. Raise ApiError if that is not possible."""
         await self._producer_ids.ready()
         if transaction.pending is not None or transaction.record.state is not TransactionState.ONGOING:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "another transition came before")
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "another transition is pending")
         next_record = fence(
             transaction,
             server_version=self._partitions.server_version(),
@@ -235,14 +235,14 @@ class TransactionCoordinator:
         _require_name(transactional_id)
         _, transaction = self._partitions.find(transactional_id)
         if transaction is None or is_being_removed(transaction):
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"nothing is known of {transactional_id!r}")
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"transactional id {transactional_id!r} is unknown")
         return ListedTransaction(transactional_id, transaction.record)
 
     def select(self, wanted: TransactionFilter, visible: VisibleTransactions) -> Iterator[ListedTransaction]:
         """Yield this broker's matching transactions. Raise ApiError while one of its partitions is loading."""
         self._require_active()
         if self._partitions.is_loading:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is being loaded")
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is loading")
         known = (transaction for partition in self._partitions for transaction in partition.transactions.values())
         return select(known, wanted, visible, now_ms=self._timers.now_ms())
 
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         _require_name(transactional_id)
         partition, transaction = self._partitions.find(transactional_id)
         if transaction is None:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"nothing is known of {transactional_id!r}")
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {transactional_id!r} is unknown")
         return partition, transaction
 
     def _require_active(self) -> None:

@@ -92,7 +92,7 @@ class Expiry:
         try:
             await self._partitions.remove(partition, idle)
         except ApiError as error:
-            _log.info("%d idle transactional ids stay: %s", len(idle), error)
+            _log.info("%d idle transactional ids could not be removed: %s", len(idle), error)
 
 
 def _is_idle_since(transaction: Transaction, newest_ms: int) -> bool:

@@ -110,7 +110,7 @@ class OwnedPartitions:
         if partition is not None:
             return partition
         if number in self._loading:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"partition {number} is being loaded")
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"partition {number} is loading")
         raise ApiError(ErrorCode.NOT_COORDINATOR, f"partition {number} has another coordinator")
 
     def find(self, transactional_id: str) -> tuple[OwnedPartition, Transaction | None]:
@@ -160,4 +160,4 @@ class OwnedPartitions:
         if not partition.is_lost:
             await self._log.append(partition.number, entries)
         if partition.is_lost:
-            raise ApiError(ErrorCode.NOT_COORDINATOR, f"partition {partition.number} has another coordinator by now")
+            raise ApiError(ErrorCode.NOT_COORDINATOR, f"partition {partition.number} has another coordinator now")

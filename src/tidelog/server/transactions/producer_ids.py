@@ -44,7 +44,7 @@ class ProducerIds:
             self._size = len(self._block)
         if not self._block:
             self._ask()
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next block of producer ids is not here yet")
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
         taken, self._block = self._block[0], self._block[1:]
         if len(self._block) * 10 <= self._size * (10 - _PREFETCH_TENTHS) and not self._next_block:
             self._ask()
@@ -63,7 +63,7 @@ class ProducerIds:
         try:
             self._next_block = await self._allocate()
         except TidelogError as error:
-            _log.warning("No producer ids could be had: %s", error)
+            _log.warning("Cannot allocate a block of producer ids: %s", error)
         finally:
             self._request = None
             request.set()

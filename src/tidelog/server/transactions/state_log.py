@@ -87,11 +87,11 @@ def load_records(log: PartitionLog, buffer_bytes: int) -> dict[str, TransactionR
         try:
             transactional_id = None if record.key is None else transactional_id_of(record.key)
             if transactional_id is None:
-                _log.warning("%s: a record of a type that is not known, at offset %d", log.directory, record.offset)
+                _log.warning("%s: the record at offset %d has an unknown type", log.directory, record.offset)
             elif record.value is None:
                 newest.pop(transactional_id, None)
             else:
                 newest[transactional_id] = record_of(record.value)
         except TidelogError as error:
-            _log.error("%s: passed over the record at offset %d: %s", log.directory, record.offset, error)
+            _log.error("%s: skipped the record at offset %d: %s", log.directory, record.offset, error)
     return newest

@@ -156,7 +156,7 @@ class Joining:
         member = group.replace_static(request.instance_id, member_id)
         self._rebalancing.expect_heartbeat(group, member)
         self._update(group, member, request, reply)
-        reason = f"static member {member_id} with instance id {request.instance_id} takes a place"
+        reason = f"static member {member_id} with instance id {request.instance_id} replaces its predecessor"
         if group.state is ClassicState.STABLE and group.choose_protocol() == group.protocol_name:
             self._write_replaced(group, member, old, leader_before, request)
         elif group.state is ClassicState.STABLE:

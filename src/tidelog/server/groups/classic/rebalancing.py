@@ -161,10 +161,10 @@ class Rebalancing:
             return
         if member is None and member_id not in group.pending_members:
             return
-        _log.info("group %s: member %s was not heard of for too long", group.group_id, member_id)
+        _log.info("group %s: member %s sent no heartbeat within its session timeout", group.group_id, member_id)
         self.remove_member(group, member_id)
         if member is not None and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            self.rebalance_or_complete(group, f"member {member_id} is gone")
+            self.rebalance_or_complete(group, f"the session of member {member_id} timed out")
         elif group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
             self.complete_join(group)
 
@@ -187,13 +187,13 @@ class Rebalancing:
         generation = group.generation_id
 
         def over() -> None:
-            has_gone_on = group.generation_id != generation or group.state is ClassicState.PREPARING_REBALANCE
-            if has_gone_on or not group.pending_syncs or not self._is_current(group):
+            is_outdated = group.generation_id != generation or group.state is ClassicState.PREPARING_REBALANCE
+            if is_outdated or not group.pending_syncs or not self._is_current(group):
                 return
-            gone = sorted(group.pending_syncs)
-            for member_id in gone:
+            missing = sorted(group.pending_syncs)
+            for member_id in missing:
                 self._remove_with_timer(group, member_id)
-            self.prepare(group, f"members {', '.join(gone)} did not ask for their assignment")
+            self.prepare(group, f"members {', '.join(missing)} sent no SyncGroup")
 
         self._timers.set(("sync", group.group_id), group.rebalance_timeout_ms, over)
 
@@ -232,7 +232,7 @@ class Rebalancing:
         def done(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 # The next coordinator reads removed members from the log, and removes them after their session timeout.
-                _log.warning("group %s could not be written as empty: %s", group.group_id, error.name)
+                _log.warning("group %s: the empty group could not be written: %s", group.group_id, error.name)
 
         return done
 

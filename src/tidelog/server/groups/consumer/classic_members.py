@@ -74,14 +74,14 @@ class ClassicMembers:
         change.write(done)
         self._sessions.cancel_expected("join", group.group_id, member_id)
         self._sessions.expect_heartbeat(group.group_id, after)
-        self._sessions.expect("sync", group.group_id, after, "it did not ask for its assignment")
+        self._sessions.expect("sync", group.group_id, after, "it sent no SyncGroup")
 
     def sync(self, group: ConsumerGroup, request: SyncRequest, reply: Reply) -> None:
         """Reply when the member's assignment is replicated. Raise ApiError with the errors of the classic protocol."""
         member = self._claimed(group, request.claim)
         _check_protocol(member, request)
         if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._sessions.expect("join", group.group_id, member, "it did not join")
+            self._sessions.expect("join", group.group_id, member, "it did not rejoin")
             raise ApiError(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin "
@@ -105,7 +105,7 @@ class ClassicMembers:
         is_at_rest = member.state is MemberState.STABLE or waits
         if is_at_rest and member.member_epoch >= group.group_epoch:
             return ErrorCode.NONE
-        self._sessions.expect("join", group.group_id, member, "it did not join")
+        self._sessions.expect("join", group.group_id, member, "it did not rejoin")
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, group: ConsumerGroup, leavers: Sequence[Leaver], reply: Callable[[list[ErrorCode]], None]) -> None:

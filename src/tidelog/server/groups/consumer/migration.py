@@ -97,7 +97,7 @@ class Migration:
         for member in converted.members.values():
             self._rebalancing.expect_heartbeat(converted, member)
         if must_rebalance:
-            self._rebalancing.prepare(converted, "it was a consumer group, and its members speak the classic protocol")
+            self._rebalancing.prepare(converted, "it was a consumer group until now")
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if not self._context.settings.consumer.may_upgrade:

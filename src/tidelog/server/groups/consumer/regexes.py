@@ -137,4 +137,4 @@ def check_regex(expression: str) -> None:
 
 def _log_failure(group_id: str, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        _log.warning("group %s: what its regular expressions match could not be written: %s", group_id, error.name)
+        _log.warning("group %s: the matches of its regular expressions could not be written: %s", group_id, error.name)

@@ -48,7 +48,7 @@ class Sessions:
             timeout_ms = member.classic.session_timeout_ms
         else:
             timeout_ms = self._context.timeouts(group_id).session_timeout_ms
-        self._set("session", group_id, member.member_id, timeout_ms, "its session is over")
+        self._set("session", group_id, member.member_id, timeout_ms, "its session timed out")
 
     def update_revocation_timer(self, group_id: str, before: ConsumerMember, after: ConsumerMember) -> None:
         """Start or cancel the rebalance timer after a reconciliation step. Members of the classic protocol lack it."""

@@ -41,9 +41,9 @@ def _apply(log: PartitionLog, replay: Replay, found: LoggedRecord) -> None:
             return
         read = None if record.key is None else GroupRecord.read(record.key, record.value)
         if read is None:
-            _log.warning("%s: a record of a type that is not known, at offset %d", log.directory, record.offset)
+            _log.warning("%s: the record at offset %d has an unknown type", log.directory, record.offset)
         else:
             is_transactional = bool(table.is_transactional[row])
             replay.apply(read, record.offset, producer_id if is_transactional else _NO_PRODUCER)
     except TidelogError as error:
-        _log.error("%s: passed over the record at offset %d: %s", log.directory, record.offset, error)
+        _log.error("%s: skipped the record at offset %d: %s", log.directory, record.offset, error)

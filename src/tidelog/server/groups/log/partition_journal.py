@@ -122,7 +122,9 @@ class PartitionJournal:
                 self._complete_when_replicated(batch.waiting)
                 return
         if batch.is_applied:
-            _log.error("%s: its groups are read again, a batch failed: %s", self._partition.topic_partition, error.name)
+            _log.error(
+                "%s: a batch failed with %s; the groups are loaded again", self._partition.topic_partition, error.name
+            )
             self.is_lost = True
             asyncio.get_running_loop().call_soon(self._on_state_diverged)
         _complete(batch.waiting, error)
@@ -237,4 +239,4 @@ def _complete(waiting: Sequence[Done], error: ErrorCode) -> None:
         try:
             done(error)
         except Exception:
-            _log.exception("A change of a group was written, but what follows from it failed")
+            _log.exception("A callback failed after a change of a group was written or refused")

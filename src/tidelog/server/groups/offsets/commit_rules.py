@@ -69,8 +69,8 @@ def check_older(member: ConsumerMember, claim: CommitClaim, place: tuple[uuid.UU
     """Raise ApiError if the member did not have the partition in the claimed epoch, or has given it up."""
     epoch = None if place is None else member.assignment_epochs.get(place)
     if epoch is None or claim.member.generation_id < epoch:
-        what = "the partition is not the member's" if epoch is None else f"it got the partition in epoch {epoch}"
-        raise _stale(f"The received member epoch is {claim.member.generation_id}: {what}.", member, claim)
+        detail = "the partition is not the member's" if epoch is None else f"it got the partition in epoch {epoch}"
+        raise _stale(f"The received member epoch is {claim.member.generation_id}: {detail}.", member, claim)
 
 
 def check_fetch(group: Group, member_id: str | None, member_epoch: int) -> None:

@@ -184,4 +184,4 @@ def _invalid(record: TransactionRecord, request: Ending) -> ApiError:
 
 
 def _wait(record: TransactionRecord) -> ApiError:
-    return ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction is {record.state.label}, and on its way")
+    return ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction is {record.state.label}, and not complete yet")

@@ -82,7 +82,7 @@ def _could_be_current(record: TransactionRecord, named: ProducerIdAndEpoch) -> b
 def _wait(transaction: Transaction) -> ApiError:
     return ApiError(
         ErrorCode.CONCURRENT_TRANSACTIONS,
-        f"a transition of transactional id {transaction.transactional_id!r} is under way",
+        f"a transition of transactional id {transaction.transactional_id!r} is pending",
     )
 
 

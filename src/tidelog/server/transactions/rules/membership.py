@@ -41,7 +41,7 @@ def add(
     """Return the record to write, or None if the transaction has all the partitions. Raise ApiError by the table."""
     record = transaction.record
     if transaction.pending is not None:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "a transition is under way")
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "a transition is pending")
     _require_producer(record, producer)
     if record.state is TransactionState.ONGOING and record.partitions.issuperset(partitions):
         return None

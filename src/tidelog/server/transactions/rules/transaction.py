@@ -132,16 +132,18 @@ class Transaction:
         """Begin the transition to ``next_record``. Raise RuntimeError (a bug) if the table forbids it."""
         if self.pending is not None:
             raise RuntimeError(
-                f"{self._name} is on its way to {self.pending.state.label}, not to {next_record.state.label}"
+                f"{self._name} has a pending transition to {self.pending.state.label}, not to {next_record.state.label}"
             )
         if self.record.state not in PREVIOUS_STATES[next_record.state]:
-            raise RuntimeError(f"{self._name} is {self.record.state.label}, it cannot become {next_record.state.label}")
+            raise RuntimeError(
+                f"{self._name} is {self.record.state.label}, and cannot become {next_record.state.label}"
+            )
         self.pending = next_record
 
     def finish(self) -> None:
         """Make the pending record the current one: it is in the log."""
         if self.pending is None:
-            raise RuntimeError(f"{self._name} has no transition under way")
+            raise RuntimeError(f"{self._name} has no pending transition")
         self.record, self.pending = self.pending, None
         self.has_failed_fence = False
 
@@ -152,7 +154,7 @@ class Transaction:
     def marker_written(self, partition: TopicPartition) -> None:
         """Remove ``partition``, which has its marker or no longer needs one."""
         if not self.record.is_prepared:
-            raise RuntimeError(f"{self._name} is {self.record.state.label}, no marker of it can have been written")
+            raise RuntimeError(f"{self._name} is {self.record.state.label}, so it has no markers to write")
         self.record = replace(self.record, partitions=self.record.partitions - {partition})
 
     @property
