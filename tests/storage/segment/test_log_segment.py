@@ -442,8 +442,8 @@ class TestRollByTime:
         put(segment, batch(BASE, [b"a", b"b"], timestamp=500))
         put(segment, batch(BASE + 2, [b"c"], timestamp=100))
         assert segment.roll_timestamp == 501
-        assert segment.takes(100, BASE + 3, 501 + 10_000, NOW)
-        assert not segment.takes(100, BASE + 3, 501 + 10_001, NOW)
+        assert segment.has_room_for(100, BASE + 3, 501 + 10_000, NOW)
+        assert not segment.has_room_for(100, BASE + 3, 501 + 10_001, NOW)
 
     def test_after_opening_it_again(self, make: Make, tmp_path: Path) -> None:
         segment = make()
@@ -454,8 +454,8 @@ class TestRollByTime:
     def test_by_the_clock_without_timestamps(self, make: Make) -> None:
         segment = make()
         put(segment, batch(BASE, [b"a"], timestamp=-1))
-        assert segment.takes(100, BASE + 1, -1, NOW + 10_000)
-        assert not segment.takes(100, BASE + 1, -1, NOW + 10_001)
+        assert segment.has_room_for(100, BASE + 1, -1, NOW + 10_000)
+        assert not segment.has_room_for(100, BASE + 1, -1, NOW + 10_001)
 
     def test_jitter_comes_off(self, make: Make) -> None:
         jitters = {make(jitter_below_ms=500).roll_jitter_ms for _ in range(40)}
@@ -467,12 +467,12 @@ class TestRollByTime:
         segment = make(segment_bytes=1000, segment_index_bytes=24, index_interval_bytes=0)
         one = len(plain(BASE))
         put(segment, plain(BASE))
-        assert segment.takes(1000 - one, BASE + 19, BASE_TIME, NOW)
-        assert not segment.takes(1001 - one, BASE + 19, BASE_TIME, NOW)
-        assert not segment.takes(10, BASE + 2**31, BASE_TIME, NOW)
+        assert segment.has_room_for(1000 - one, BASE + 19, BASE_TIME, NOW)
+        assert not segment.has_room_for(1001 - one, BASE + 19, BASE_TIME, NOW)
+        assert not segment.has_room_for(10, BASE + 2**31, BASE_TIME, NOW)
         put(segment, plain(BASE + 10))
         assert segment.time_index.is_full, "one slot is kept"
-        assert not segment.takes(10, BASE + 20, BASE_TIME, NOW)
+        assert not segment.has_room_for(10, BASE + 20, BASE_TIME, NOW)
 
 
 class TestEnd:

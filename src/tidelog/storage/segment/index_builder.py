@@ -21,9 +21,9 @@ import numpy.typing as npt
 from tidelog.kernel import BatchTable, select_index_entries
 from tidelog.model import InvalidOffsetError, OffsetOverflowError, StorageError
 from tidelog.storage.index import TimestampOffset
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 
 NO_TIMESTAMP = -1
-MAX_RELATIVE_OFFSET = 2**31 - 1
 
 Entries = npt.NDArray[np.int64]
 """Four rows: the offset and position for the offset index, the offered timestamp and its offset for the time index."""

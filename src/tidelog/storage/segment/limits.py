@@ -1,8 +1,28 @@
-"""The settings of a log that its segments need. ``LogConfig.segment_limits`` creates the value."""
+"""The settings of a log that its segments need, and the rule by which the active segment must roll. Pure.
+
+``LogConfig.segment_limits`` creates the value. A new segment begins before the first batch with one of these facts:
+
+==========================================================  =============================================
+the segment would be larger than ``segment.bytes``          (the append refuses a batch above a segment)
+the batch's largest timestamp is more than ``segment.ms``   counted from the first batch's timestamp, or by
+(less the jitter) after the segment's beginning; a          the clock from the creation without one; never
+compacted log also applies ``max.compaction.lag.ms``        for an empty segment
+(less the jitter)
+the batch's last offset is more than 31 bits above the
+segment's base offset
+an index is full                                            (``LogSegment`` knows)
+==========================================================  =============================================
+
+The batches of a bulk append are checked one by one, as if each were appended alone.
+Source: Kafka's ``LogSegment.shouldRoll``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,3 +38,15 @@ class SegmentLimits:
     index_interval_bytes: int
     preallocate: bool = False
     """True if a new ``.log`` is allocated with the full segment size, and truncated when the segment is finished."""
+
+    def allow(self, end: Any, relative_offset: Any, waited_ms: Any, jitter_ms: int) -> Any:
+        """Return True if a batch may follow in a segment. Arguments may be arrays: then return a result for each batch.
+
+        The segment would end at ``end``, the batch's last offset is ``relative_offset`` above the base offset, and its
+        timestamp (or the clock) is ``waited_ms`` after the segment's beginning.
+        """
+        return (
+            (end <= self.segment_bytes)
+            & (relative_offset <= MAX_RELATIVE_OFFSET)
+            & (waited_ms <= self.max_segment_ms - jitter_ms)
+        )

@@ -42,7 +42,7 @@ from tidelog.storage.index import (
 from tidelog.storage.segment.batch_search import find_batch
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import IndexBuilder
-from tidelog.storage.segment.limits import SegmentLimits
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET, SegmentLimits
 from tidelog.storage.segment.segment_indexes import SegmentIndexes
 from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
@@ -50,7 +50,6 @@ from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
 MAX_POSITION = 2**31 - 1
 _LOOK_UP_CHUNK_BYTES = 64 * 1024
 
@@ -215,41 +214,32 @@ class LogSegment:
     def append_aborted(self, transaction: AbortedTransaction) -> None:
         self._indexes.transactions.append(transaction)
 
-    def takes_entries(self, table: BatchTable) -> bool:
-        """Return True if no index is full, or becomes full before the last entry of ``table`` appended at once."""
-        rooms = self._index_rooms()
-        if min(rooms) <= 0 or len(table) <= min(rooms):
-            return min(rooms) > 0
-        offered, taken = self._foreseen(table)
-        return not len(offered) or (len(offered) <= rooms[0] and int((taken < offered[-1]).sum()) < rooms[1])
-
-    def rows_before_full(self, table: BatchTable) -> int:
-        """Return the number of batches that can be appended one by one before an index is full."""
-        rooms = self._index_rooms()
-        if min(rooms) <= 0 or len(table) <= min(rooms):
-            return len(table) if min(rooms) > 0 else 0
-        foreseen = zip(self._foreseen(table), rooms, strict=True)
-        full = [int(made[room - 1]) for made, room in foreseen if len(made) >= room]
-        return int(np.searchsorted(table.position, min(full), side="right")) if full else len(table)
-
-    def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return True if another batch belongs into this non-empty segment; ``roll`` explains the rule."""
+    def has_room_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Return True if another batch belongs into this non-empty segment; ``limits`` explains the rule."""
         begin = self._roll_timestamp
         if begin is None or not self._size:
             return False
         waited = max_timestamp - begin if begin >= 0 else now_ms - self._created_ms
         offset_index, time_index = self._indexes.growing()
-        return (
-            self._size + size <= self._limits.segment_bytes
-            and waited <= self._limits.max_segment_ms - self.roll_jitter_ms
-            and last_offset - self._base_offset <= MAX_RELATIVE_OFFSET
-            and not offset_index.is_full
-            and not time_index.is_full
+        allowed: bool = self._limits.allow(
+            self._size + size, last_offset - self._base_offset, waited, self.roll_jitter_ms
         )
+        return allowed and not offset_index.is_full and not time_index.is_full
 
-    @property
-    def created_ms(self) -> int:
-        return self._created_ms
+    def has_room_for_set(self, table: BatchTable, now_ms: int) -> bool:
+        """Return True if all batches of a set, appended at once, belong into this segment."""
+        return not self._size or (bool(self._allowed(table, now_ms).all()) and self._indexes_take(table))
+
+    def count_before_roll(self, table: BatchTable, now_ms: int) -> int:
+        """Return the number of batches, appended one by one, that belong into this segment. 0 means that it must roll.
+
+        An empty segment takes a first batch at any limit: a new segment would have the same limits.
+        """
+        fits = self._allowed(table, now_ms)
+        fits[self._rows_before_full(table) :] = False
+        if not self._size:
+            fits[0] = True
+        return len(fits) if fits.all() else int(np.argmin(fits))
 
     @property
     def roll_timestamp(self) -> int | None:
@@ -421,6 +411,34 @@ class LogSegment:
         self._indexes.moved_to(self._directory, self._state)
 
     # --- inside ---
+
+    def _allowed(self, table: BatchTable, now_ms: int) -> npt.NDArray[np.bool_]:
+        """Return, for each batch, True if no limit but an index's is exceeded."""
+        timestamps = table.max_timestamp
+        begin = self.roll_timestamp if self._size else int(timestamps[0])
+        waited = now_ms - self._created_ms if begin is None or begin < 0 else timestamps - begin
+        ends = self._size + np.cumsum(table.size.astype(np.int64))
+        allowed: npt.NDArray[np.bool_] = self._limits.allow(
+            ends, table.last_offset - self._base_offset, waited, self.roll_jitter_ms
+        )
+        return allowed
+
+    def _indexes_take(self, table: BatchTable) -> bool:
+        """Return True if no index is full, or becomes full before the last entry of ``table`` appended at once."""
+        rooms = self._index_rooms()
+        if min(rooms) <= 0 or len(table) <= min(rooms):
+            return min(rooms) > 0
+        offered, taken = self._foreseen(table)
+        return not len(offered) or (len(offered) <= rooms[0] and int((taken < offered[-1]).sum()) < rooms[1])
+
+    def _rows_before_full(self, table: BatchTable) -> int:
+        """Return the number of batches that can be appended one by one before an index is full."""
+        rooms = self._index_rooms()
+        if min(rooms) <= 0 or len(table) <= min(rooms):
+            return len(table) if min(rooms) > 0 else 0
+        foreseen = zip(self._foreseen(table), rooms, strict=True)
+        full = [int(made[room - 1]) for made, room in foreseen if len(made) >= room]
+        return int(np.searchsorted(table.position, min(full), side="right")) if full else len(table)
 
     def _index_rooms(self) -> tuple[int, int]:
         """Return the number of entries that the offset and the time index take before they are full."""

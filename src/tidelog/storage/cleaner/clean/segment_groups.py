@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.segment.segment import MAX_RELATIVE_OFFSET, LogSegment
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
+from tidelog.storage.segment.segment import LogSegment
 
 
 class SegmentSizes(NamedTuple):

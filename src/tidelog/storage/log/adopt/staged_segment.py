@@ -50,7 +50,7 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.segment.index_builder import IndexBuilder, offset_index_bytes, time_index_bytes
-from tidelog.storage.segment.segment import MAX_RELATIVE_OFFSET
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment_reader import file_chunks
 
 MAX_SEGMENT_BYTES = 2**31 - 1

@@ -19,12 +19,12 @@ from tidelog.record.attributes import CONTROL_FLAG
 from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
-from tidelog.storage.log.append.roll import MAX_RELATIVE_OFFSET, RollState, batches_that_fit
 from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.log.state.producer_state import aborted_entry
 from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.file_names import MAX_OFFSET
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment import LogSegment
 
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
@@ -53,11 +53,7 @@ def write_set(
             path=state.directory,
         )
     segment = state.active
-    fits = segment.can_hold(table.summary.last_offset)
-    if segment.size:
-        index_rows = len(table) if segment.takes_entries(table) else 0
-        fits = fits and batches_that_fit(roll_state(segment, state, now_ms, index_rows), table) == len(table)
-    if not fits:
+    if not (segment.can_hold(table.summary.last_offset) and segment.has_room_for_set(table, now_ms)):
         segment = state.roll(lowest)
     place = LogOffsetMetadata(int(table.base_offset[0]), segment.base_offset, segment.size)
     changes = NO_CHANGES
@@ -80,7 +76,7 @@ def fits_fast_path(
         and latest.epoch == epoch
         and latest.start_offset <= state.offsets.log_end.message_offset
         and size == PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
-        and state.active.takes(size, last_offset, max_timestamp, now_ms)
+        and state.active.has_room_for(size, last_offset, max_timestamp, now_ms)
     )
 
 
@@ -143,10 +139,10 @@ def write_run(state: LogState, data: memoryview, table: BatchTable, now_ms: int)
     row = 0
     while row < len(table):
         segment, rest = state.active, table.take(slice(row, None))
-        count = _rows_that_fit(segment, rest, state, now_ms)
+        count = segment.count_before_roll(rest, now_ms)
         if count == 0:
             segment = state.roll(int(rest.base_offset[0]))
-            count = _rows_that_fit(segment, rest, state, now_ms)
+            count = segment.count_before_roll(rest, now_ms)
         _write_to(state, segment, data, rest.take(slice(count)), None)
         row += count
 
@@ -216,19 +212,3 @@ def _lowest_offset(state: LogState, table: BatchTable) -> int:
     if table.magic[0] < 2:
         return max(table.summary.last_offset - MAX_RELATIVE_OFFSET, state.offsets.log_end.message_offset)
     return int(table.base_offset[0])
-
-
-def _rows_that_fit(segment: LogSegment, table: BatchTable, state: LogState, now_ms: int) -> int:
-    return batches_that_fit(roll_state(segment, state, now_ms, segment.rows_before_full(table)), table)
-
-
-def roll_state(segment: LogSegment, state: LogState, now_ms: int, index_rows: int) -> RollState:
-    return RollState(
-        base_offset=segment.base_offset,
-        size=segment.size,
-        segment_bytes=state.config.segment_bytes,
-        roll_after_ms=state.config.max_segment_ms - segment.roll_jitter_ms,
-        begin_timestamp_ms=segment.roll_timestamp,
-        waited_ms=now_ms - segment.created_ms,
-        index_rows=index_rows,
-    )

@@ -27,9 +27,9 @@ from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.log.load.leftover_files import read_end_offset
 from tidelog.storage.log.load.segment_swap import remove_files, swap_in
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
+from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
 _COPY_BYTES = 8 * 1024 * 1024
 _V2 = 2
 
