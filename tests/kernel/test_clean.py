@@ -7,7 +7,7 @@ import pytest
 
 from kernel.batch_bytes import batch, message, record
 from kernel.twins import COMPILED, PLAIN, both, filtered_value
-from tidelog.kernel import BatchFates, CleaningRules, FilteredBatches, HashedKeys, Retention, scan_batches
+from tidelog.kernel import BatchRetention, CleaningRules, FilteredBatches, HashedKeys, Retention, scan_batches
 from tidelog.model import CorruptRecordError, InvalidRecordError
 
 SECRET = bytes(16)
@@ -18,11 +18,11 @@ def everything(table):
     return np.ones(len(table), np.bool_)
 
 
-def data_fates(count):
-    """Make the fates of batches that stay while one of their records stays."""
+def data_decisions(count):
+    """Return the decisions for batches that stay while one of their records stays."""
     none = np.zeros(count, np.bool_)
     retention = np.full(count, Retention.DELETE_EMPTY, np.uint8)
-    return BatchFates(retention=retention, discard=none.copy(), ends_empty_transaction=none)
+    return BatchRetention(retention=retention, discard=none.copy(), ends_empty_transaction=none)
 
 
 def put(twin, offset_map, data, *, start_offset=0):
@@ -33,7 +33,7 @@ def put(twin, offset_map, data, *, start_offset=0):
 
 def filtered(twin, data, offset_map, rules=RULES, **options):
     table = scan_batches(data)
-    return twin.filter_batches(data, table, data_fates(len(table)), offset_map, rules, **options)
+    return twin.filter_batches(data, table, data_decisions(len(table)), offset_map, rules, **options)
 
 
 @both
@@ -44,12 +44,12 @@ def test_columns_that_do_not_fit_the_table(twin):
     wanted = everything(table)
     with pytest.raises(ValueError, match="wanted has 1 rows, the table 2"):
         twin.hash_batch_keys(offset_map, data, table, wanted=wanted[:1], start_offset=0)
-    with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
-        twin.hash_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, plain=[None])
+    with pytest.raises(ValueError, match="opened has 1 rows, the table 2"):
+        twin.hash_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0, opened=[None])
     with pytest.raises(ValueError, match="retention has 1 rows, the table 2"):
-        twin.filter_batches(data, table, data_fates(1), offset_map, RULES)
-    with pytest.raises(ValueError, match="plain has 1 rows, the table 2"):
-        filtered(twin, data, offset_map, plain=[None])
+        twin.filter_batches(data, table, data_decisions(1), offset_map, RULES)
+    with pytest.raises(ValueError, match="opened has 1 rows, the table 2"):
+        filtered(twin, data, offset_map, opened=[None])
 
 
 @both
@@ -70,12 +70,12 @@ def test_a_buffer_that_is_not_the_tables(twin, base_position):
 @pytest.mark.parametrize("data", [batch([record(0)], attributes=3), message(0), message(0, magic=0)])
 def test_what_stands_for_a_batch_is_asked_for(twin, data):
     offset_map = twin.OffsetMap(2400, key=SECRET)
-    for plain in (None, [None]):
-        with pytest.raises(ValueError, match="nothing stands for it"):
-            filtered(twin, data, offset_map, plain=plain)
+    for opened in (None, [None]):
+        with pytest.raises(ValueError, match="no opened batch was passed"):
+            filtered(twin, data, offset_map, opened=opened)
     if data[16] < 2:
         with pytest.raises(ValueError, match="is no v2 batch"):
-            filtered(twin, data, offset_map, plain=[data])
+            filtered(twin, data, offset_map, opened=[data])
 
 
 @both
@@ -84,7 +84,7 @@ def test_batches_to_compress_come_with_plain_records(twin):
     data = batch(records[:1]) + batch(records, attributes=3, base_offset=1) + batch(records[:1], base_offset=4)
     offset_map = twin.OffsetMap(2400, key=SECRET)
     offset_map.put(b"a", 3)
-    found = filtered(twin, data, offset_map, plain=[None, b"".join(records), None])
+    found = filtered(twin, data, offset_map, opened=[None, b"".join(records), None])
     start, end = found.unpacked.tolist()[0]
     assert (start, found.records_read, found.records_kept) == (0, 5, 3)
     whole = bytes(found.data)
@@ -142,11 +142,11 @@ def test_numbers_in_a_record_may_grow(twin):
 def test_a_legacy_batch_cannot_stay_empty(twin):
     data = message(3)
     table = scan_batches(data)
-    fates = data_fates(1)
-    fates.retention[:] = Retention.RETAIN_EMPTY
-    fates.discard[:] = True
+    decisions = data_decisions(1)
+    decisions.retention[:] = Retention.RETAIN_EMPTY
+    decisions.discard[:] = True
     with pytest.raises(InvalidRecordError, match="cannot be kept") as caught:
-        twin.filter_batches(data, table, fates, twin.OffsetMap(2400, key=SECRET), RULES)
+        twin.filter_batches(data, table, decisions, twin.OffsetMap(2400, key=SECRET), RULES)
     assert (caught.value.position, caught.value.offset) == (0, 3)
 
 
@@ -156,9 +156,9 @@ def test_a_batch_with_a_wrong_checksum_is_refused_unless_it_is_deleted(twin):
     offset_map = twin.OffsetMap(2400, key=SECRET)
     with pytest.raises(CorruptRecordError, match="checksum"):
         filtered(twin, data, offset_map)
-    fates = data_fates(1)
-    fates.retention[:] = Retention.DELETE
-    assert not len(twin.filter_batches(data, scan_batches(data), fates, offset_map, RULES).data)
+    decisions = data_decisions(1)
+    decisions.retention[:] = Retention.DELETE
+    assert not len(twin.filter_batches(data, scan_batches(data), decisions, offset_map, RULES).data)
 
 
 def test_keys_of_every_length():

@@ -152,14 +152,14 @@ def test_records(twin):
 def test_split(twin, max_batch_bytes, max_records):
     columns = columns_of([(n, 1000 + 37 * n, b"k" * (n % 40), b"v" * (n * 7 % 90), []) for n in range(60)])
     encoder = twin.ColumnEncoder(columns)
-    cuts = encoder.split(3, 57, max_batch_bytes=max_batch_bytes, max_records=max_records).tolist()
-    assert (cuts[0], cuts[-1]) == (3, 57)
-    for first, last in pairwise(cuts):
+    boundaries = encoder.batch_boundaries(3, 57, max_batch_bytes=max_batch_bytes, max_records=max_records).tolist()
+    assert (boundaries[0], boundaries[-1]) == (3, 57)
+    for first, last in pairwise(boundaries):
         assert 0 < last - first <= max_records
         assert last - first == 1 or len(encoder.batches([first, last])) <= max_batch_bytes
         full = last == 57 or last - first == max_records
         assert full or len(encoder.batches([first, last + 1])) > max_batch_bytes
-    assert encoder.split(5, 5, max_batch_bytes=100).tolist() == [5]
+    assert encoder.batch_boundaries(5, 5, max_batch_bytes=100).tolist() == [5]
 
 
 @both
@@ -228,12 +228,14 @@ def test_twins_encode_alike(rows, first, last):
         encode = [partial(twin.encode_payload, columns, first, last, **options) for twin in (COMPILED, PLAIN)]
         assert outcome(encode[0]) == outcome(encode[1])
     if len(rows) > 1:
-        cuts = [
-            COMPILED.ColumnEncoder(columns).split(max_batch_bytes=120),
-            PLAIN.ColumnEncoder(columns).split(max_batch_bytes=120),
+        boundaries = [
+            COMPILED.ColumnEncoder(columns).batch_boundaries(max_batch_bytes=120),
+            PLAIN.ColumnEncoder(columns).batch_boundaries(max_batch_bytes=120),
         ]
-        assert cuts[0].tolist() == cuts[1].tolist()
-        assert COMPILED.ColumnEncoder(columns).batches(cuts[0]) == PLAIN.ColumnEncoder(columns).batches(cuts[0])
+        assert boundaries[0].tolist() == boundaries[1].tolist()
+        assert COMPILED.ColumnEncoder(columns).batches(boundaries[0]) == PLAIN.ColumnEncoder(columns).batches(
+            boundaries[0]
+        )
 
 
 @both

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kernel.batch_bytes import V2, batch, message, record
 from kernel.twins import COMPILED, PLAIN, columns_value, filtered_value, outcome, table_value, validation_value
-from tidelog.kernel import BatchFates, CleaningRules, crc32c
+from tidelog.kernel import BatchRetention, CleaningRules, crc32c
 from tidelog.model import CorruptRecordError
 
 EXAMPLES = int(os.environ.get("TIDELOG_FUZZ_EXAMPLES", "1500"))
@@ -181,8 +181,8 @@ def payload_of(twin, data, chance_seed):
     return added, columns_value(decoder.finish()), validation_value(found)
 
 
-def some_plain(chance, data, row):
-    """Return a row's plain bytes, other bytes, or None."""
+def some_opened(chance, data, row):
+    """Return a row's decompressed bytes, other bytes, or None."""
     whole = data[row.position : row.position + row.size]
     right = whole[V2.size :] if row.magic == 2 else batch([some_record(chance, number) for number in range(3)])
     return chance.choice([right, right, right, whole, chance.randbytes(20), None])
@@ -194,10 +194,10 @@ def cleaned(twin, data, chance_seed):
     table = twin.scan_batches(data)
     offset_map = twin.OffsetMap(24 * chance.choice([2, 5, 50]), key=bytes(16))
     rules = CleaningRules(chance.choice([0, 1000, *LONGS]), chance.choice([0, *LONGS]), chance.random() < 0.5)
-    plain = chance.choice([None, *[[some_plain(chance, data, row) for row in table.rows()]] * 4])
+    opened = chance.choice([None, *[[some_opened(chance, data, row) for row in table.rows()]] * 4])
     count = len(table)
     wanted = np.array([chance.random() < 0.8 for _ in range(count)], np.bool_)
-    fates = BatchFates(
+    decisions = BatchRetention(
         retention=np.array([chance.randrange(3) for _ in range(count)], np.uint8),
         discard=np.array([chance.random() < 0.2 for _ in range(count)], np.bool_),
         ends_empty_transaction=np.array([chance.random() < 0.2 for _ in range(count)], np.bool_),
@@ -205,16 +205,16 @@ def cleaned(twin, data, chance_seed):
     start_offset = chance.choice([0, 0, 1, 10])
 
     def put(part, chosen, given):
-        hashed = twin.hash_batch_keys(offset_map, data, part, wanted=chosen, start_offset=start_offset, plain=given)
+        hashed = twin.hash_batch_keys(offset_map, data, part, wanted=chosen, start_offset=start_offset, opened=given)
         all_in = twin.put_hashed_keys(offset_map, hashed, start_offset=start_offset)
         return all_in, bytes(hashed.entries), hashed.row_ends.tolist(), hashed.last_offsets.tolist()
 
     def put_and_filter(rows):
         part = table.take(rows)
-        chosen = fates.take(rows)
-        given = None if plain is None else plain[rows]
+        chosen = decisions.take(rows)
+        given = None if opened is None else opened[rows]
         yield outcome(lambda: put(part, wanted[rows], given)), len(offset_map), offset_map.latest_offset
-        yield outcome(lambda: packed(twin, twin.filter_batches(data, part, chosen, offset_map, rules, plain=given)))
+        yield outcome(lambda: packed(twin, twin.filter_batches(data, part, chosen, offset_map, rules, opened=given)))
 
     parts = [slice(row, row + 1) for row in range(count)] + [slice(0, count)]
     return [event for rows in parts for event in put_and_filter(rows)]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tidelog import kernel
+from tidelog.kernel.batch_retention import FilteredBatches
 from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.fates import FilteredBatches
 from tidelog.kernel.reference import (
     checksums,
     clean,

@@ -55,7 +55,7 @@ def _plan_row(plan: CompactPlan, log: CompactionOutlook) -> Row:
         "first_dirty": None if found is None else found.first_dirty_offset,
         "first_uncleanable": None if found is None else found.first_uncleanable_offset,
         "clean_end": None if found is None else found.end_offset,
-        "held_by": None if found is None else found.held_by.value,
+        "held_by": None if found is None else found.uncleanable_limit.value,
         "clean_bytes": None if found is None else found.clean_bytes,
         "dirty_bytes": None if found is None else found.dirty_bytes,
         "uncleanable_bytes": None if found is None else found.uncleanable_bytes,

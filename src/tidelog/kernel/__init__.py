@@ -18,8 +18,8 @@ from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.faults import Fault
 from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.index_key import IndexKey
@@ -28,7 +28,7 @@ from tidelog.kernel.problems import Problem
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
-    "BatchFates",
+    "BatchRetention",
     "BatchRow",
     "BatchTable",
     "CleaningRules",

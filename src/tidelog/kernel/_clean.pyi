@@ -3,17 +3,17 @@ from collections.abc import Sequence
 from typing_extensions import Buffer
 
 from tidelog.kernel._offset_map import OffsetMap
-from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches
 from tidelog.kernel.table import BatchTable
 
 def filter_batches(
     buffer: Buffer,
     table: BatchTable,
-    fates: BatchFates,
+    decisions: BatchRetention,
     offset_map: OffsetMap,
     rules: CleaningRules,
     *,
-    plain: Sequence[Buffer | None] | None = None,
+    opened: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
 ) -> FilteredBatches: ...
 def pack_batches(filtered: FilteredBatches, packed: Sequence[Buffer]) -> Buffer: ...

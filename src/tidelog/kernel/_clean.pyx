@@ -25,11 +25,11 @@ from tidelog.kernel._records cimport NO_MEMORY, tl_record
 
 import numpy as np
 
-from tidelog.kernel.fates import FilteredBatches
+from tidelog.kernel.batch_retention import FilteredBatches
 from tidelog.kernel.open_fault import open_error
 
 cdef enum:
-    # the numbers of fates.py
+    # the numbers of ``Retention``
     DELETE = 0
     RETAIN_EMPTY = 2
     # the attribute bits
@@ -76,30 +76,30 @@ cdef struct Found:
 
 
 def filter_batches(
-    buffer, table, fates, OffsetMap offset_map not None, rules, *, plain=None, int64_t base_position=0
+    buffer, table, decisions, OffsetMap offset_map not None, rules, *, opened=None, int64_t base_position=0
 ):
-    """Return the FilteredBatches of the rows of ``table`` by ``fates`` (BatchFates) and ``rules`` (CleaningRules).
+    """Return the FilteredBatches of the rows of ``table`` by ``decisions`` (BatchRetention) and ``rules`` (CleaningRules).
 
-    ``plain`` is as in ``hash_batch_keys``; rows that are deleted or discarded need none. Raise ValueError for rows
-    outside the buffer or without their stand-in. Raise CorruptRecordError for an invalid batch, InvalidRecordError for
+    ``opened`` is as in ``hash_batch_keys``; rows that are deleted or discarded need none. Raise ValueError for rows
+    outside the buffer or without their opened batch. Raise CorruptRecordError for an invalid batch, InvalidRecordError for
     a legacy batch that must stay without records.
     """
     cdef Py_ssize_t rows = len(table), row = 0
     cdef const int64_t[:] positions = table.position
     cdef const uint8_t[:] crc_ok = table.crc_ok.view(np.uint8)
-    cdef const uint8_t[:] retention = column_of(fates, "retention", rows)
-    cdef const uint8_t[:] discard = column_of(fates, "discard", rows)
-    cdef const uint8_t[:] ends_empty_transaction = column_of(fates, "ends_empty_transaction", rows)
-    cdef Buffers opened = None
+    cdef const uint8_t[:] retention = column_of(decisions, "retention", rows)
+    cdef const uint8_t[:] discard = column_of(decisions, "discard", rows)
+    cdef const uint8_t[:] ends_empty_transaction = column_of(decisions, "ends_empty_transaction", rows)
+    cdef Buffers buffers = None
     cdef Py_buffer view
     cdef OpenBatch batch
     cdef Found found
     cdef Filter work
     cdef int fault = FAULT_NONE
-    if plain is not None:
-        if len(plain) != rows:
-            raise ValueError(f"plain has {len(plain)} rows, the table {rows}")
-        opened = Buffers(plain)
+    if opened is not None:
+        if len(opened) != rows:
+            raise ValueError(f"opened has {len(opened)} rows, the table {rows}")
+        buffers = Buffers(opened)
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         start_filter(&work, offset_map, rules, view.len)
@@ -111,7 +111,7 @@ def filter_batches(
                     found.record = -1
                     fault = open_batch(
                         <const uint8_t*>view.buf, view.len, positions[row] - base_position, crc_ok[row],
-                        NULL if opened is None else &opened.views[row], &batch,
+                        NULL if buffers is None else &buffers.views[row], &batch,
                     )
                     if not fault:
                         fault = filter_batch(
@@ -134,8 +134,8 @@ def filter_batches(
         PyBuffer_Release(&view)
 
 
-cdef object column_of(object fates, str name, Py_ssize_t rows):
-    column = np.ascontiguousarray(getattr(fates, name)).view(np.uint8)
+cdef object column_of(object decisions, str name, Py_ssize_t rows):
+    column = np.ascontiguousarray(getattr(decisions, name)).view(np.uint8)
     if len(column) != rows:
         raise ValueError(f"{name} has {len(column)} rows, the table {rows}")
     return column

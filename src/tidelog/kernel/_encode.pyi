@@ -17,12 +17,12 @@ class ColumnEncoder:
         base_offset: int | None = None,
         base_timestamp: int | None = None,
     ) -> Payload: ...
-    def split(
+    def batch_boundaries(
         self, first: int = 0, last: int | None = None, *, max_batch_bytes: int, max_records: int = ...
     ) -> npt.NDArray[np.int64]: ...
     def batches(
         self,
-        cuts: Sequence[int] | npt.NDArray[np.int64],
+        boundaries: Sequence[int] | npt.NDArray[np.int64],
         *,
         base_offset: int = 0,
         keep_offsets: bool = False,

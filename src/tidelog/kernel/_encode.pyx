@@ -318,7 +318,9 @@ cdef class ColumnEncoder:
             run.base_timestamp = sources.timestamp[first] if first < last else -1
         return 0
 
-    def split(self, Py_ssize_t first=0, last=None, *, Py_ssize_t max_batch_bytes, Py_ssize_t max_records=INT32_LIMIT):
+    def batch_boundaries(
+        self, Py_ssize_t first=0, last=None, *, Py_ssize_t max_batch_bytes, Py_ssize_t max_records=INT32_LIMIT
+    ):
         """Return the batch boundaries of the rows [first, last): no uncompressed batch exceeds ``max_batch_bytes``.
 
         Offset deltas are assumed to be 0, 1, 2, … in each batch, timestamp deltas to count from its first row. The
@@ -333,24 +335,24 @@ cdef class ColumnEncoder:
         if max_records < 1:
             raise ValueError(f"max_records must be at least 1, not {max_records}")
         self.span(first, end, &sources, &most)
-        cuts = [first]
+        boundaries = [first]
         for row in range(first, end):
             length = record_size(&sources, row, begun)
             if length < 0:
                 raise_for(BAD_COLUMNS)
             if row > begun and (size + length > max_batch_bytes or row - begun == max_records):
-                cuts.append(row)
+                boundaries.append(row)
                 begun = row
                 size = V2_HEADER
                 length = record_size(&sources, row, begun)
             size += length
         if end > first:
-            cuts.append(end)
-        return np.array(cuts, np.int64)
+            boundaries.append(end)
+        return np.array(boundaries, np.int64)
 
     def batches(
         self,
-        cuts,
+        boundaries,
         *,
         int64_t base_offset=0,
         bint keep_offsets=False,
@@ -360,12 +362,12 @@ cdef class ColumnEncoder:
         int16_t producer_epoch=-1,
         int32_t base_sequence=-1,
     ):
-        """Return uncompressed batches of the rows between neighbouring ``cuts``, back to back in one bytearray.
+        """Return uncompressed batches of the rows between neighbouring ``boundaries``, back to back in one bytearray.
 
         Offsets continue from ``base_offset`` (with ``keep_offsets`` they are the column's, and ``base_offset`` is
         unused), sequences from ``base_sequence`` if it is not negative. Raises the errors of ``payload``.
         """
-        cdef const int64_t[::1] bounds = np.ascontiguousarray(cuts, np.int64)
+        cdef const int64_t[::1] bounds = np.ascontiguousarray(boundaries, np.int64)
         cdef Py_ssize_t count = bounds.shape[0] - 1
         cdef Sources sources
         cdef Header header
@@ -378,7 +380,7 @@ cdef class ColumnEncoder:
             return bytearray()
         for index in range(count):
             if bounds[index] >= bounds[index + 1]:
-                raise ValueError(f"cut {bounds[index + 1]} after {bounds[index]}: cuts must ascend")
+                raise ValueError(f"boundary {bounds[index + 1]} after {bounds[index]}: boundaries must ascend")
         self.span(bounds[0], bounds[count], &sources, &most)
         data = PyByteArray_FromStringAndSize(NULL, most + count * V2_HEADER)
         p = <uint8_t*>PyByteArray_AS_STRING(data)

@@ -15,7 +15,7 @@ def hash_batch_keys(
     *,
     wanted: npt.NDArray[np.bool_],
     start_offset: int,
-    plain: Sequence[Buffer | None] | None = None,
+    opened: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
 ) -> HashedKeys: ...
 def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: int) -> bool: ...

@@ -36,16 +36,16 @@ cdef struct Hashing:
 
 
 def hash_batch_keys(
-    OffsetMap offset_map not None, buffer, table, *, wanted, int64_t start_offset, plain=None, int64_t base_position=0
+    OffsetMap offset_map not None, buffer, table, *, wanted, int64_t start_offset, opened=None, int64_t base_position=0
 ):
     """Return HashedKeys of all records from ``start_offset`` on in the ``wanted`` batches (a bool per table row).
 
-    ``plain`` is None, or has a stand-in or None per row: a compressed batch's records, or a v2 batch with the records
-    of a v0 or v1 batch. Batches that are not wanted, or end below the start, need none. Raise ValueError for rows
-    outside the buffer or without their stand-in. Raise CorruptRecordError for an invalid batch.
+    ``opened`` is None, or has an entry per row: a compressed batch's decompressed records, a v2 batch with the
+    records of a v0 or v1 batch, or None. Batches that are not wanted, or end below the start, need none. Raise ValueError for rows
+    outside the buffer or without their opened batch. Raise CorruptRecordError for an invalid batch.
     """
     cdef Py_ssize_t rows = len(table), row = 0
-    cdef Buffers opened = None
+    cdef Buffers buffers = None
     cdef Py_buffer view
     cdef const int64_t[:] positions = table.position
     cdef const int64_t[:] last_offsets = table.last_offset
@@ -59,10 +59,10 @@ def hash_batch_keys(
     cdef int64_t[::1] row_ends = ends
     if chosen.shape[0] != rows:
         raise ValueError(f"wanted has {chosen.shape[0]} rows, the table {rows}")
-    if plain is not None:
-        if len(plain) != rows:
-            raise ValueError(f"plain has {len(plain)} rows, the table {rows}")
-        opened = Buffers(plain)
+    if opened is not None:
+        if len(opened) != rows:
+            raise ValueError(f"opened has {len(opened)} rows, the table {rows}")
+        buffers = Buffers(opened)
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     work.key_low = offset_map.slots.key_low
     work.key_high = offset_map.slots.key_high
@@ -75,7 +75,7 @@ def hash_batch_keys(
                 if chosen[row] and last_offsets[row] >= start_offset:
                     fault = open_batch(
                         <const uint8_t*>view.buf, view.len, positions[row] - base_position, crc_ok[row],
-                        NULL if opened is None else &opened.views[row], &batch,
+                        NULL if buffers is None else &buffers.views[row], &batch,
                     )
                     if not fault:
                         fault = hash_records(&work, &batch, &done)

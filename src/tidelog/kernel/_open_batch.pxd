@@ -1,6 +1,6 @@
 # A batch of a table with its records as plain v2 bytes, for any format and codec; without Python objects.
-# _map_keys.pyx and _clean.pyx use it. Their argument `plain` has the stand-ins of batches that the kernels cannot
-# open: the records of a compressed batch, or a v2 batch for a legacy one.
+# _map_keys.pyx and _clean.pyx use it. Their argument `opened` has the rows that the caller opened: the
+# decompressed records of a compressed batch, or a v2 batch for a legacy one.
 
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
@@ -14,13 +14,13 @@ cdef enum:
     # The numbers of open_fault.py, which differ from the FAULT_* numbers and NO_MEMORY.
     NOT_IN_BUFFER = 101
     NOT_OPENED = 102
-    NO_STAND_IN = 103
+    NO_OPENED_BATCH = 103
     EMPTY_LEGACY = 104
     TOO_LARGE = 105
     CODEC = 0x07
     LEGACY_ATTRIBUTES = 17
 
-# A legacy batch has its stand-in's `header` and records; `codec` is its own.
+# A legacy batch has its opened batch's `header` and records; `codec` is its own.
 cdef struct OpenBatch:
     const uint8_t* whole
     Py_ssize_t size
@@ -31,10 +31,10 @@ cdef struct OpenBatch:
     bint is_legacy
 
 
-# Open the batch at `data[index]`; `plain` is its stand-in, or NULL. All fields are read again from the batch's own
+# Open the batch at `data[index]`; `opened` is its opened batch, or NULL. All fields are read again from the batch's own
 # header, so that a wrong table can do no harm.
 cdef inline int open_batch(
-    const uint8_t* data, Py_ssize_t length, int64_t index, bint crc_ok, const Py_buffer* plain, OpenBatch* batch
+    const uint8_t* data, Py_ssize_t length, int64_t index, bint crc_ok, const Py_buffer* opened, OpenBatch* batch
 ) noexcept nogil:
     cdef const uint8_t* p
     cdef int32_t size
@@ -52,22 +52,22 @@ cdef inline int open_batch(
         return FAULT_CRC
     batch.is_legacy = p[V2_MAGIC] != 2
     batch.codec = p[LEGACY_ATTRIBUTES if batch.is_legacy else V2_ATTRIBUTES + 1] & CODEC
-    if plain != NULL and plain.buf == NULL:
-        plain = NULL
+    if opened != NULL and opened.buf == NULL:
+        opened = NULL
     if batch.is_legacy:
-        if plain == NULL:
+        if opened == NULL:
             return FAULT_NONE
-        p = <const uint8_t*>plain.buf
-        if plain.len < V2_HEADER or p[V2_MAGIC] != 2:
-            return NO_STAND_IN
+        p = <const uint8_t*>opened.buf
+        if opened.len < V2_HEADER or p[V2_MAGIC] != 2:
+            return NO_OPENED_BATCH
         batch.records = p + V2_HEADER
-        batch.end = p + plain.len
+        batch.end = p + opened.len
     elif not batch.codec:
         batch.records = p + V2_HEADER
         batch.end = p + batch.size
-    elif plain != NULL:
-        batch.records = <const uint8_t*>plain.buf
-        batch.end = batch.records + plain.len
+    elif opened != NULL:
+        batch.records = <const uint8_t*>opened.buf
+        batch.end = batch.records + opened.len
     read_header(p, &batch.header)
     return FAULT_NONE
 

@@ -14,7 +14,7 @@ class OpenFault(enum.IntEnum):
     NO_MEMORY = 100
     NOT_IN_BUFFER = 101
     NOT_OPENED = 102
-    NO_STAND_IN = 103
+    NO_OPENED_BATCH = 103
     EMPTY_LEGACY = 104
     TOO_LARGE = 105
 
@@ -28,9 +28,9 @@ def open_error(fault: int, *, position: int, offset: int, record: int, count: in
         case OpenFault.NOT_IN_BUFFER:
             return ValueError(f"{batch} does not lie in this buffer")
         case OpenFault.NOT_OPENED:
-            return ValueError(f"{batch} is compressed or legacy, and nothing stands for it")
-        case OpenFault.NO_STAND_IN:
-            return ValueError(f"what stands for {batch} is no v2 batch")
+            return ValueError(f"{batch} is compressed or legacy, and no opened batch was passed")
+        case OpenFault.NO_OPENED_BATCH:
+            return ValueError(f"the opened batch for {batch} is no v2 batch")
         case OpenFault.TOO_LARGE:
             return OverflowError(f"{batch} would become larger than 2 GiB")
         case OpenFault.EMPTY_LEGACY:

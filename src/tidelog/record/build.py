@@ -155,8 +155,8 @@ def build_batches(
     for part in _parts(records, default_timestamp_ms):
         columns = _with_append_time(part, fields)
         encoder = ColumnEncoder(columns)
-        cuts = encoder.split(max_batch_bytes=max_batch_bytes, max_records=max_batch_records).tolist()
-        for first, last in pairwise(cuts):
+        boundaries = encoder.batch_boundaries(max_batch_bytes=max_batch_bytes, max_records=max_batch_records).tolist()
+        for first, last in pairwise(boundaries):
             base = base_offset + done
             if keep_offsets and done:
                 base = int(columns.offset[first - 1]) + 1

@@ -37,7 +37,7 @@ def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
     """
     message = _message(type_)
     if value is None or len(value) < 2:
-        raise CorruptRecordError(f"the value of a control record {type_.name} is missing or cut")
+        raise CorruptRecordError(f"the value of a control record {type_.name} is missing or truncated")
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in message.versions:
         raise UnsupportedFormatError(f"a control record {type_.name} of version {version} is not known")

@@ -7,7 +7,7 @@ import numpy as np
 from tidelog.kernel import ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
-from tidelog.record.cleaning import BatchFates, CleaningRules, Retention, clean_batches, hash_keys, put_keys
+from tidelog.record.cleaning import BatchRetention, CleaningRules, Retention, clean_batches, hash_keys, put_keys
 from tidelog.record.decode import decode_chunk, iter_records
 
 NOW = 1_700_000_000_000
@@ -26,7 +26,7 @@ def batch_of(*records, base_offset=None, **fields):
 
 def fates_of(table, retention=Retention.DELETE_EMPTY, *, discard=False, ends_empty_transaction=False):
     count = len(table)
-    return BatchFates(
+    return BatchRetention(
         retention=np.full(count, retention, np.uint8),
         discard=np.full(count, discard),
         ends_empty_transaction=np.full(count, ends_empty_transaction),

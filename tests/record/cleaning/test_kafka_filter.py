@@ -15,7 +15,7 @@ import pytest
 
 from real_kafka.java import run_java
 from record.cleaning.dirty_batches import CODECS, NOW, batch_of
-from tidelog.kernel import BatchFates, ColumnDecoder, OffsetMap, scan_batches
+from tidelog.kernel import BatchRetention, ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Header, InvalidRecordError, Record, TimestampType
 from tidelog.record.build import BatchFields, build_empty_batch, build_end_transaction_batch
 from tidelog.record.cleaning import CleanedBatches, CleaningRules, clean_batches
@@ -55,7 +55,7 @@ class Clean(NamedTuple):
             offset_map.put(key, offset)
         offset_map.latest_offset = self.latest_offset
         retention, discard, ends = (np.array(column) for column in zip(*self.fates, strict=True))
-        fates = BatchFates(retention=retention.astype(np.uint8), discard=discard, ends_empty_transaction=ends)
+        fates = BatchRetention(retention=retention.astype(np.uint8), discard=discard, ends_empty_transaction=ends)
         try:
             return clean_batches(self.data, scan_batches(self.data), fates, offset_map, self.rules)
         except InvalidRecordError as error:

@@ -18,8 +18,8 @@ from tidelog.storage.cleaner.clean.clean_request import CleanRequest, CleanResul
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.producer import AppendOrigin
@@ -138,7 +138,7 @@ class CleanHome(LogHome):
             check_done=options.get("check_done", lambda: None),
             throttle=lambda _bytes: None,
         )
-        with SideBySide() as threads:
+        with ParallelMap() as threads:
             GroupRewrite(
                 request=request,
                 transactions=CleanedTransactions(),
@@ -146,7 +146,7 @@ class CleanHome(LogHome):
                 truncation_count=log.truncation_count,
                 stats=stats,
                 threads=threads,
-                seen=SeenBatches(),
+                table_cache=BatchTableCache(),
             ).rewrite([segments], at_once=False)
         return stats
 

@@ -23,9 +23,9 @@ from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.index import AbortedTransaction, encode_transactions
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.file_names import MAX_OFFSET
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import SegmentDraft
 
 SEGMENT = 4 * len(plain(0, 1))
 
@@ -38,16 +38,16 @@ def filled(home: LogHome, segments: int = 4) -> PartitionLog:
     return log
 
 
-def drafted(log: PartitionLog, base: int, offsets: list[int]) -> SegmentDraft:
-    draft = SegmentDraft(LOCAL, log.directory, base, index_interval_bytes=0)
+def cleaned_segment(log: PartitionLog, base: int, offsets: list[int]) -> CleanedSegment:
+    cleaned = CleanedSegment(LOCAL, log.directory, base, index_interval_bytes=0)
     data = b"".join(plain(offset, 1) for offset in offsets)
-    draft.append(data, scan_batches(data))
-    draft.finish(mtime_ms=5_000)
-    return draft
+    cleaned.append(data, scan_batches(data))
+    cleaned.finish(mtime_ms=5_000)
+    return cleaned
 
 
-def replace(log: PartitionLog, draft: SegmentDraft, old: tuple[LogSegment, ...]) -> None:
-    log.replace_segments([draft], old, truncation_count=log.truncation_count)
+def replace(log: PartitionLog, cleaned: CleanedSegment, old: tuple[LogSegment, ...]) -> None:
+    log.replace_segments([cleaned], old, truncation_count=log.truncation_count)
 
 
 def names(home: LogHome) -> set[str]:
@@ -57,7 +57,7 @@ def names(home: LogHome) -> set[str]:
 def test_several_become_one(home: LogHome) -> None:
     log = filled(home)
     log.update_high_watermark(16)
-    replace(log, drafted(log, 4, [5, 9, 10]), log.segments[1:3])
+    replace(log, cleaned_segment(log, 4, [5, 9, 10]), log.segments[1:3])
     assert log.base_offsets == [0, 4, 12, 16]
     assert read(log, 3) == [3]
     assert read(log, 4) == [5, 9, 10]
@@ -75,7 +75,7 @@ def test_several_become_one(home: LogHome) -> None:
 def test_the_snapshot_of_a_segment_that_is_there_no_more_goes_with_it(home: LogHome) -> None:
     log = filled(home)
     assert home.files(".snapshot") == [4, 8, 12, 16]
-    replace(log, drafted(log, 4, [5]), log.segments[1:3])
+    replace(log, cleaned_segment(log, 4, [5]), log.segments[1:3])
     assert home.files(".snapshot") == [4, 12, 16]
     assert home.files(".snapshot.deleted") == [8]
 
@@ -83,7 +83,7 @@ def test_the_snapshot_of_a_segment_that_is_there_no_more_goes_with_it(home: LogH
 def test_who_reads_an_old_segment_goes_on(home: LogHome) -> None:
     log = filled(home)
     found = fetch(log, 4)
-    replace(log, drafted(log, 4, []), log.segments[1:2])
+    replace(log, cleaned_segment(log, 4, []), log.segments[1:2])
     assert scan_batches(found.data()).base_offset.tolist() == [4, 5, 6, 7]
     assert read(log, 4) == [8, 9, 10, 11]
 
@@ -91,14 +91,14 @@ def test_who_reads_an_old_segment_goes_on(home: LogHome) -> None:
 def test_a_high_watermark_at_the_end_of_a_segment_that_is_replaced(home: LogHome) -> None:
     log = filled(home)
     log.maybe_increment_high_watermark(LogOffsetMetadata(12, 8, SEGMENT))
-    replace(log, drafted(log, 4, [5]), log.segments[1:3])
+    replace(log, cleaned_segment(log, 4, [5]), log.segments[1:3])
     assert log.offsets().high_watermark == LogOffsetMetadata(12, 12, 0)
     assert fetch(log, 6, Isolation.READ_UNCOMMITTED).batches is None
 
 
 def test_it_is_there_after_loading_again(home: LogHome) -> None:
     log = filled(home)
-    replace(log, drafted(log, 0, [3, 7]), log.segments[:3])
+    replace(log, cleaned_segment(log, 0, [3, 7]), log.segments[:3])
     log.close()
     again = home.open(segment_bytes=SEGMENT)
     assert again.base_offsets == [0, 12, 16]
@@ -116,20 +116,20 @@ def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
     log.update_high_watermark(16)  # resolves the position without opening a file
     if kind == ".index":
         assert log.segments[0]._file.size == SEGMENT
-    drafts, whole = [SegmentDraft(LOCAL, log.directory, 0, index_interval_bytes=0)], LocalFileSystem.open
+    made, whole = [CleanedSegment(LOCAL, log.directory, 0, index_interval_bytes=0)], LocalFileSystem.open
     data = b"".join(plain(offset, 1, size=50) for offset in (0, 1, 3))
-    drafts[0].append(data, scan_batches(data))
-    drafts[0].finish(mtime_ms=5_000)
+    made[0].append(data, scan_batches(data))
+    made[0].finish(mtime_ms=5_000)
 
     def late(fs: LocalFileSystem, path: Path, **options: bool) -> LocalFile:
-        if path.name == f"{0:020d}{kind}" and drafts:
-            replace(log, drafts.pop(), log.segments[:1])
+        if path.name == f"{0:020d}{kind}" and made:
+            replace(log, made.pop(), log.segments[:1])
         return whole(fs, path, **options)
 
     monkeypatch.setattr(LocalFileSystem, "open", late)
     assert read(log, 3) == [3]
     assert read(log, 2) == [3]
-    assert not drafts
+    assert not made
 
 
 class TestRefused:
@@ -137,10 +137,10 @@ class TestRefused:
 
     def refused(self, log: PartitionLog, old: tuple[LogSegment, ...], cuts: int) -> None:
         before = log.segments
-        draft = drafted(log, old[0].base_offset, [5])
+        cleaned = cleaned_segment(log, old[0].base_offset, [5])
         with pytest.raises(LogCleaningAbortedError, match="have changed since they were read"):
-            log.replace_segments([draft], old, truncation_count=cuts)
-        draft.discard()
+            log.replace_segments([cleaned], old, truncation_count=cuts)
+        cleaned.discard()
         assert log.segments == before
         assert ".log.cleaned" not in names(LogHome(log.directory))
 
@@ -170,10 +170,10 @@ class TestRefused:
 
     def test_the_log_is_closed(self, home: LogHome) -> None:
         log = filled(home)
-        draft, old, cuts = drafted(log, 4, [5]), log.segments[1:2], log.truncation_count
+        cleaned, old, cuts = cleaned_segment(log, 4, [5]), log.segments[1:2], log.truncation_count
         log.close()
         with pytest.raises(ClosedError):
-            log.replace_segments([draft], old, truncation_count=cuts)
+            log.replace_segments([cleaned], old, truncation_count=cuts)
 
 
 def test_some_were_deleted_meanwhile(home: LogHome) -> None:
@@ -182,7 +182,7 @@ def test_some_were_deleted_meanwhile(home: LogHome) -> None:
     log.update_high_watermark(16)
     log.maybe_increment_log_start_offset(4)
     log.delete_old_segments()
-    replace(log, drafted(log, 0, [5]), old)
+    replace(log, cleaned_segment(log, 0, [5]), old)
     assert log.base_offsets == [0, 12, 16]
     assert read(log, 4) == [5]
     assert len(log.delete_old_segments().deletions) == 0

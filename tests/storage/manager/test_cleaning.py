@@ -144,7 +144,7 @@ class TestByItself:
 
     def test_a_log_that_was_set_aside_is_tried_again_by_the_next_start(self, home: ManagerHome) -> None:
         manager, log = idle(home, "aba")
-        state_of(manager).set_aside(T0, log, "broken")
+        state_of(manager).mark_uncleanable(T0, log, "broken")
         assert state_of(manager).take_filthiest() is None
         home.managers.remove(manager)
         manager.shutdown()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.kernel.fates import BatchFates, CleaningRules, FilteredBatches, Retention
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.open_fault import OpenFault
 from tidelog.kernel.reference.encode import seal_batch
 from tidelog.kernel.reference.offset_map import OffsetMap
@@ -36,27 +36,27 @@ _KEPT_ATTRIBUTES: Final = 0x38
 def filter_batches(
     buffer: Buffer,
     table: BatchTable,
-    fates: BatchFates,
+    decisions: BatchRetention,
     offset_map: OffsetMap,
     rules: CleaningRules,
     *,
-    plain: Sequence[Buffer | None] | None = None,
+    opened: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
 ) -> FilteredBatches:
-    columns = {name: getattr(fates, name) for name in ("retention", "discard", "ends_empty_transaction")}
-    check_rows(table, plain=plain, **columns)
+    columns = {name: getattr(decisions, name) for name in ("retention", "discard", "ends_empty_transaction")}
+    check_rows(table, opened=opened, **columns)
     filtering = _Filter(offset_map, rules)
     data = memoryview(buffer).cast("B")
     for row in range(len(table)):
-        if fates.retention[row] == Retention.DELETE:
+        if decisions.retention[row] == Retention.DELETE:
             continue
-        batch = open_batch(data, table, row, plain, base_position)
-        kept = [] if fates.discard[row] else filtering.select(batch)
+        batch = open_batch(data, table, row, opened, base_position)
+        kept = [] if decisions.discard[row] else filtering.select(batch)
         filtering.records_read += batch.header.record_count
         filtering.records_kept += len(kept)
         if kept:
-            filtering.put(batch, kept, ends_empty_transaction=bool(fates.ends_empty_transaction[row]))
-        elif fates.retention[row] == Retention.RETAIN_EMPTY:
+            filtering.put(batch, kept, ends_empty_transaction=bool(decisions.ends_empty_transaction[row]))
+        elif decisions.retention[row] == Retention.RETAIN_EMPTY:
             filtering.put_empty(batch)
     return FilteredBatches(
         memoryview(bytes(filtering.data)),

@@ -103,23 +103,23 @@ class ColumnEncoder:
     ) -> Payload:
         return _encode(self._fields(first, self.rows if last is None else last), base_offset, base_timestamp)
 
-    def split(
+    def batch_boundaries(
         self, first: int = 0, last: int | None = None, *, max_batch_bytes: int, max_records: int = _INT32_LIMIT
     ) -> npt.NDArray[np.int64]:
         if max_records < 1:
             raise ValueError(f"max_records must be at least 1, not {max_records}")
         end = self.rows if last is None else last
         records = self._fields(first, end)
-        cuts = [first]
+        boundaries = [first]
         size = V2_HEADER.size
         for row in range(first, end):
-            length = self._record_size(records, first, row, cuts[-1])
-            if row > cuts[-1] and (size + length > max_batch_bytes or row - cuts[-1] == max_records):
-                cuts.append(row)
+            length = self._record_size(records, first, row, boundaries[-1])
+            if row > boundaries[-1] and (size + length > max_batch_bytes or row - boundaries[-1] == max_records):
+                boundaries.append(row)
                 size = V2_HEADER.size
                 length = self._record_size(records, first, row, row)
             size += length
-        return np.array([*cuts, end] if end > first else cuts, np.int64)
+        return np.array([*boundaries, end] if end > first else boundaries, np.int64)
 
     @staticmethod
     def _record_size(records: Sequence[_Fields], first: int, row: int, begun: int) -> int:
@@ -128,7 +128,7 @@ class ColumnEncoder:
 
     def batches(
         self,
-        cuts: Sequence[int] | npt.NDArray[np.int64],
+        boundaries: Sequence[int] | npt.NDArray[np.int64],
         *,
         base_offset: int = 0,
         keep_offsets: bool = False,
@@ -139,10 +139,10 @@ class ColumnEncoder:
         base_sequence: int = -1,
     ) -> bytearray:
         out = bytearray()
-        for first, last in itertools.pairwise(cuts):
+        for first, last in itertools.pairwise(boundaries):
             if first >= last:
-                raise ValueError(f"cut {last} after {first}: cuts must ascend")
-            start = int(self._columns.offset[first]) if keep_offsets else base_offset + int(first - cuts[0])
+                raise ValueError(f"boundary {last} after {first}: boundaries must ascend")
+            start = int(self._columns.offset[first]) if keep_offsets else base_offset + int(first - boundaries[0])
             payload = self.payload(int(first), int(last), base_offset=start if keep_offsets else None)
             out += seal_batch(
                 payload.data,
@@ -155,7 +155,9 @@ class ColumnEncoder:
                 leader_epoch=leader_epoch,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=(base_sequence + int(first - cuts[0])) % 2**31 if base_sequence >= 0 else base_sequence,
+                base_sequence=(base_sequence + int(first - boundaries[0])) % 2**31
+                if base_sequence >= 0
+                else base_sequence,
             )
         return out
 

@@ -28,16 +28,16 @@ def hash_batch_keys(
     *,
     wanted: npt.NDArray[np.bool_],
     start_offset: int,
-    plain: Sequence[Buffer | None] | None = None,
+    opened: Sequence[Buffer | None] | None = None,
     base_position: int = 0,
 ) -> HashedKeys:
-    check_rows(table, wanted=wanted, plain=plain)
+    check_rows(table, wanted=wanted, opened=opened)
     data = memoryview(buffer).cast("B")
     entries = bytearray()
     row_ends = []
     for row in range(len(table)):
         if wanted[row] and table.last_offset[row] >= start_offset:
-            batch = open_batch(data, table, row, plain, base_position)
+            batch = open_batch(data, table, row, opened, base_position)
             for record in batch.read():
                 offset = batch.header.base_offset + record.offset_delta
                 if record.key is not None and offset >= start_offset:

@@ -44,7 +44,7 @@ _NO_HEADER: Final = Header(*[0] * 13)
 
 
 class OpenBatch(NamedTuple):
-    """An opened batch. A legacy row has its stand-in's ``header``, or zeros if not opened; ``codec`` is its own."""
+    """An opened batch. A legacy row has its opened batch's ``header``, or zeros if not opened; ``codec`` is its own."""
 
     whole: bytes
     header: Header
@@ -84,9 +84,9 @@ class OpenBatch(NamedTuple):
 
 
 def open_batch(
-    data: memoryview, table: BatchTable, row: int, plain: Sequence[Buffer | None] | None, base_position: int
+    data: memoryview, table: BatchTable, row: int, opened: Sequence[Buffer | None] | None, base_position: int
 ) -> OpenBatch:
-    """Return the batch of a row; ``plain`` has a compressed row's records, or a legacy row's stand-in."""
+    """Return the batch of a row; ``opened`` has a compressed row's records, or a v2 batch for a legacy row."""
     position = int(table.position[row])
     start = position - base_position
     whole = _batch_at(data, start)
@@ -96,17 +96,17 @@ def open_batch(
     if not table.crc_ok[row]:
         raise batch.error(Fault.CRC)
     is_legacy = whole[16] != 2
-    given = None if plain is None else plain[row]
-    opened = None if given is None else bytes(given)
+    given = None if opened is None else opened[row]
+    contents = None if given is None else bytes(given)
     batch = batch._replace(codec=whole[17 if is_legacy else 22] & CODEC, is_legacy=is_legacy)
     if is_legacy:
-        if opened is None:
+        if contents is None:
             return batch
-        if len(opened) < V2_HEADER.size or opened[16] != 2:
-            raise batch.error(OpenFault.NO_STAND_IN)
-        return batch._replace(header=Header(*V2_HEADER.unpack_from(opened)), records=opened[V2_HEADER.size :])
+        if len(contents) < V2_HEADER.size or contents[16] != 2:
+            raise batch.error(OpenFault.NO_OPENED_BATCH)
+        return batch._replace(header=Header(*V2_HEADER.unpack_from(contents)), records=contents[V2_HEADER.size :])
     header = Header(*V2_HEADER.unpack_from(whole))
-    return batch._replace(header=header, records=opened if batch.codec else whole[V2_HEADER.size :])
+    return batch._replace(header=header, records=contents if batch.codec else whole[V2_HEADER.size :])
 
 
 def _batch_at(data: memoryview, start: int) -> bytes:

@@ -1,11 +1,11 @@
 """The cleaning of batches: keys go into the offset map, then batches lose obsolete records."""
 
-from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, Retention
 from tidelog.record.cleaning.clean_batches import CleanedBatches, CleanStats, clean_batches
 from tidelog.record.cleaning.map_keys import hash_keys, put_keys
 
 __all__ = [
-    "BatchFates",
+    "BatchRetention",
     "CleanStats",
     "CleanedBatches",
     "CleaningRules",

@@ -37,9 +37,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
-from tidelog.kernel.fates import BatchFates, CleaningRules, Retention
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, Retention
 from tidelog.record.attributes import codec_of
-from tidelog.record.cleaning.plain_records import plain_parts
+from tidelog.record.cleaning.opened_batches import opened_parts
 from tidelog.record.compression import compress
 from tidelog.record.record_size import MAX_RECORD_BYTES
 
@@ -74,7 +74,7 @@ class CleanedBatches:
 def clean_batches(
     buffer: Buffer,
     table: BatchTable,
-    fates: BatchFates,
+    decisions: BatchRetention,
     offset_map: OffsetMap,
     rules: CleaningRules,
     *,
@@ -88,15 +88,23 @@ def clean_batches(
     record above ``max_record_bytes``. As in Kafka, also raise it for a v0 or v1 batch that must stay without records.
     """
     superseded = offset_map.superseded(table)
-    if (superseded & (fates.retention != Retention.RETAIN_EMPTY) | (fates.retention == Retention.DELETE)).all():
-        return _nothing_stays(table, fates)
-    fates = replace(fates, discard=fates.discard | superseded)
-    read = (fates.retention != Retention.DELETE) & ~fates.discard
+    if (superseded & (decisions.retention != Retention.RETAIN_EMPTY) | (decisions.retention == Retention.DELETE)).all():
+        return _nothing_stays(table, decisions)
+    decisions = replace(decisions, discard=decisions.discard | superseded)
+    read = (decisions.retention != Retention.DELETE) & ~decisions.discard
     parts = []
     records_read = records_kept = invalid_records = 0
-    for rows, plain in plain_parts(buffer, table, read, base_position=base_position, max_record_bytes=max_record_bytes):
+    for rows, opened in opened_parts(
+        buffer, table, read, base_position=base_position, max_record_bytes=max_record_bytes
+    ):
         filtered = filter_batches(
-            buffer, table.take(rows), fates.take(rows), offset_map, rules, plain=plain, base_position=base_position
+            buffer,
+            table.take(rows),
+            decisions.take(rows),
+            offset_map,
+            rules,
+            opened=opened,
+            base_position=base_position,
         )
         parts.append(_packed(filtered) if len(filtered.unpacked) else filtered.data)
         records_read += filtered.records_read
@@ -113,9 +121,9 @@ def clean_batches(
     return CleanedBatches(data=data, table=scan_batches(data, verify_crc=False), stats=stats)
 
 
-def _nothing_stays(table: BatchTable, fates: BatchFates) -> CleanedBatches:
+def _nothing_stays(table: BatchTable, decisions: BatchRetention) -> CleanedBatches:
     stats = CleanStats(
-        records_read=int(table.record_count[fates.retention != Retention.DELETE].sum()),
+        records_read=int(table.record_count[decisions.retention != Retention.DELETE].sum()),
         records_kept=0,
         invalid_records=0,
         bytes_read=int(table.size.sum()),

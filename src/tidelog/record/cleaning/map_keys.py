@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, HashedKeys, OffsetMap, hash_batch_keys, put_hashed_keys
-from tidelog.record.cleaning.plain_records import plain_parts
+from tidelog.record.cleaning.opened_batches import opened_parts
 from tidelog.record.record_size import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def hash_keys(
             table.take(rows),
             wanted=wanted[rows],
             start_offset=start_offset,
-            plain=plain,
+            opened=opened,
             base_position=base_position,
         )
-        for rows, plain in plain_parts(
+        for rows, opened in opened_parts(
             buffer, table, read, base_position=base_position, max_record_bytes=max_record_bytes
         )
     ]

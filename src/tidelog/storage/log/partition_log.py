@@ -51,7 +51,12 @@ from tidelog.storage.log.append.produce_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.change.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.change.flush import flush_held, note, plan_flush, sync
-from tidelog.storage.log.change.replacement import discard, new_draft, replace_segments, split_into_drafts
+from tidelog.storage.log.change.replacement import (
+    create_cleaned_segment,
+    discard,
+    replace_segments,
+    split_into_cleaned_segments,
+)
 from tidelog.storage.log.change.retention import RetentionDecision, decide_retention
 from tidelog.storage.log.change.truncation import truncate_fully, truncate_to
 from tidelog.storage.log.config import LogConfig
@@ -64,8 +69,8 @@ from tidelog.storage.log.state.log_lifecycle import LogLifecycle
 from tidelog.storage.log.state.log_read import LogRead, ReadLimits
 from tidelog.storage.log.state.log_tasks import LogTasks
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
+from tidelog.storage.segment.cleaned_segment import CleanedSegment, FinishedSegment
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -313,16 +318,16 @@ class PartitionLog(ReadableLog):
 
     # --- rewriting ---
 
-    def draft_segment(self, base_offset: int) -> SegmentDraft:
+    def create_cleaned_segment(self, base_offset: int) -> CleanedSegment:
         """Return an empty segment outside the log, to be filled and to replace others."""
         self._lifecycle.guard.check()
         self._lifecycle.require_open()
-        return new_draft(self._state, base_offset)
+        return create_cleaned_segment(self._state, base_offset)
 
     def replace_segments(
-        self, new: Sequence[FinishedDraft], old: Sequence[LogSegment], *, truncation_count: int
+        self, new: Sequence[FinishedSegment], old: Sequence[LogSegment], *, truncation_count: int
     ) -> None:
-        """Replace inactive segments by finished drafts; see ``replacement``.
+        """Replace inactive segments by finished segments; see ``replacement``.
 
         ``truncation_count`` was read with the old segments. Raise LogCleaningAbortedError, with nothing
         changed, if the old segments have changed or are gone since.
@@ -337,13 +342,13 @@ class PartitionLog(ReadableLog):
         """
         self._lifecycle.guard.check()
         truncation_count = self.truncation_count
-        drafts = split_into_drafts(self._state, segment)
+        cleaned_segments = split_into_cleaned_segments(self._state, segment)
         try:
-            self.replace_segments(drafts, [segment], truncation_count=truncation_count)
+            self.replace_segments(cleaned_segments, [segment], truncation_count=truncation_count)
         except LogCleaningAbortedError:
-            discard(drafts)
+            discard(cleaned_segments)
             raise
-        return [draft.base_offset for draft in drafts]
+        return [cleaned.base_offset for cleaned in cleaned_segments]
 
     # --- flushing and ending ---
 

@@ -127,7 +127,7 @@ class Cleaning:
     def drop_directory(self, path: Path) -> None:
         """Stop writing to a log directory whose disk has failed."""
         if self._state is not None:
-            self._state.lose(path)
+            self._state.drop_log_directory(path)
 
     def logs_for_retention(self) -> Iterator[PartitionLog]:
         """Yield the logs to delete from, current before future. The cleaner pauses for each until the next one."""

@@ -60,7 +60,7 @@ class _Cursor:
 
     def take(self, count: int) -> memoryview:
         if count < 0 or self._at + count > len(self._data):
-            raise CorruptRecordError("a control record is cut short")
+            raise CorruptRecordError("a control record is truncated")
         self._at += count
         return self._data[self._at - count : self._at]
 

@@ -302,7 +302,7 @@ class TestLargeBatches:
             else:
                 file.seek(16)
                 file.write(b"\xff")
-        with pytest.raises(CorruptRecordError, match="no whole batch") as caught:
+        with pytest.raises(CorruptRecordError, match="no complete batch") as caught:
             home.rewrite(log, log.segments[:1], obsolete=[1], chunk_bytes=1024)
         assert (caught.value.path, caught.value.position) == (str(log.segments[0].path), 0)
         assert home.files(".log.cleaned") == []
@@ -336,7 +336,7 @@ class TestOldFormats:
 
 
 class TestEndedEarly:
-    def test_an_abort_leaves_groups_that_are_done_and_no_draft(self, home: CleanHome) -> None:
+    def test_an_abort_leaves_groups_that_are_done_and_no_cleaned_file(self, home: CleanHome) -> None:
         log = overwritten(home)
         last, calls = records(log)[-7:], iter(range(15))
 

@@ -11,8 +11,8 @@ from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
 from tidelog.storage.cleaner.clean.clean_request import CleanRequest
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_segments import LogSegments
 
@@ -29,8 +29,10 @@ def build(log: PartitionLog, start: int, end: int, offset_map: OffsetMap) -> Cle
         check_done=lambda: None,
         throttle=lambda _bytes: None,
     )
-    with SideBySide() as threads:
-        end = build_offset_map(request, LogSegments(log.segments), stats, seen=SeenBatches(), threads=threads)
+    with ParallelMap() as threads:
+        end = build_offset_map(
+            request, LogSegments(log.segments), stats, table_cache=BatchTableCache(), threads=threads
+        )
     assert end == offset_map.latest_offset + 1
     return stats
 

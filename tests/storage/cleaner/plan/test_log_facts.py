@@ -8,7 +8,7 @@ from log_maker import CONTROL, TRANSACTIONAL, batch
 from storage.cleaner.cleaner_home import HOUR, NOW, CleanerHome, fill, put, until_segments
 from tidelog.model import TopicPartition
 from tidelog.storage.cleaner.plan.log_facts import LogFacts, facts_of_log, facts_of_view
-from tidelog.storage.cleaner.plan.log_plan import HeldBy, LogPlan, plan_log
+from tidelog.storage.cleaner.plan.log_plan import LogPlan, UncleanableLimit, plan_log
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.partition_log import PartitionLog
@@ -52,7 +52,7 @@ def test_bounded_by_time(home: CleanerHome) -> None:
     until_segments(log, 8, timestamp=home.clock.now)
     found = plan(home, log)
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (0, active)
-    assert found.held_by is HeldBy.MIN_COMPACTION_LAG
+    assert found.uncleanable_limit is UncleanableLimit.MIN_COMPACTION_LAG
 
 
 def test_time_holds_nothing_any_more(home: CleanerHome) -> None:

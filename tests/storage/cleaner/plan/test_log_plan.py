@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage.cleaner.cleaner_home import BOTH, COMPACT, DELETE, NOW
 from tidelog.model import TopicPartition
 from tidelog.storage.cleaner.plan.log_facts import LogFacts, SegmentFacts
-from tidelog.storage.cleaner.plan.log_plan import HeldBy, LogPlan, Verdict, filthiest, plan_log
+from tidelog.storage.cleaner.plan.log_plan import CompactionDecision, LogPlan, UncleanableLimit, filthiest, plan_log
 from tidelog.storage.log.config import LogConfig
 
 T0 = TopicPartition("orders", 3)
@@ -45,14 +45,14 @@ def timed(found: LogFacts, *times: int, first: bool = False) -> LogFacts:
     return replace(found, segments=tuple(replace(one, **{name: time}) for one, time in pairs))
 
 
-def span(plan: LogPlan) -> tuple[int, int, int, HeldBy]:
-    return plan.first_dirty_offset, plan.first_uncleanable_offset, plan.end_offset, plan.held_by
+def span(plan: LogPlan) -> tuple[int, int, int, UncleanableLimit]:
+    return plan.first_dirty_offset, plan.first_uncleanable_offset, plan.end_offset, plan.uncleanable_limit
 
 
 class TestRange:
     def test_all_but_the_active_segment(self) -> None:
         plan = plan_log(facts(100, 200, 300))
-        assert span(plan) == (0, 20, 20, HeldBy.ACTIVE_SEGMENT)
+        assert span(plan) == (0, 20, 20, UncleanableLimit.ACTIVE_SEGMENT)
         assert (plan.clean_bytes, plan.dirty_bytes, plan.uncleanable_bytes) == (0, 300, 300)
 
     def test_on_from_the_last_clean(self) -> None:
@@ -70,7 +70,9 @@ class TestRange:
     def test_not_past_the_last_stable_offset_in_whole_segments(self, stable: int, end: int) -> None:
         plan = plan_log(facts(100, 200, 300, last_stable_offset=stable))
         assert span(plan)[1:3] == (min(stable, 20), end)
-        assert plan.held_by is (HeldBy.LAST_STABLE_OFFSET if stable < 20 else HeldBy.ACTIVE_SEGMENT)
+        assert plan.uncleanable_limit is (
+            UncleanableLimit.LAST_STABLE_OFFSET if stable < 20 else UncleanableLimit.ACTIVE_SEGMENT
+        )
         assert plan.dirty_bytes == {0: 0, 10: 100, 20: 300}[end]
 
     @pytest.mark.parametrize(
@@ -81,7 +83,9 @@ class TestRange:
         found = facts(100, 200, 300, config=config(min_compaction_lag_ms=LAG))
         plan = plan_log(timed(found, *(NOW - LAG + time for time in times), NOW))
         assert span(plan)[:3] == (0, held, held)
-        assert plan.held_by is (HeldBy.ACTIVE_SEGMENT if held == 20 else HeldBy.MIN_COMPACTION_LAG)
+        assert plan.uncleanable_limit is (
+            UncleanableLimit.ACTIVE_SEGMENT if held == 20 else UncleanableLimit.MIN_COMPACTION_LAG
+        )
 
     def test_young_segments_that_are_compacted_already_do_not_count(self) -> None:
         found = facts(100, 200, 300, last_clean=10, config=config(min_compaction_lag_ms=LAG))
@@ -91,11 +95,11 @@ class TestRange:
         """An unclean election may leave a checkpoint above the active segment's base offset."""
         plan = plan_log(facts(100, 200, 300, last_clean=25))
         assert span(plan)[:3] == (25, 25, 20)
-        assert (plan.dirty_bytes, plan.verdict) == (0, Verdict.NOT_DIRTY_ENOUGH)
+        assert (plan.dirty_bytes, plan.decision) == (0, CompactionDecision.NOT_DIRTY_ENOUGH)
 
     def test_a_log_without_segments(self) -> None:
         plan = plan_log(facts())
-        assert (span(plan)[:3], plan.verdict) == ((0, 0, 0), Verdict.EMPTY)
+        assert (span(plan)[:3], plan.decision) == ((0, 0, 0), CompactionDecision.EMPTY)
 
 
 class TestCheckpoint:
@@ -124,7 +128,7 @@ class TestCheckpoint:
 class TestVerdict:
     def test_retention_alone(self) -> None:
         plan = plan_log(facts(100, 200, 300, config=config(cleanup_policy=DELETE), keyless_offset=3))
-        assert (plan.verdict, plan.is_due, plan.warnings) == (Verdict.NOT_COMPACTED, False, ())
+        assert (plan.decision, plan.is_due, plan.warnings) == (CompactionDecision.NOT_COMPACTED, False, ())
         assert plan.reason == "cleanup.policy is delete"
 
     def test_both_policies(self) -> None:
@@ -132,14 +136,14 @@ class TestVerdict:
 
     def test_nothing_there(self) -> None:
         plan = plan_log(facts(300))
-        assert plan.verdict is Verdict.EMPTY
+        assert plan.decision is CompactionDecision.EMPTY
         assert plan.reason == "there is nothing to compact: the active segment begins at offset 0"
 
     @pytest.mark.parametrize(("clean", "due"), [(99, True), (100, False), (101, False)])
     def test_more_than_the_ratio(self, clean: int, due: bool) -> None:
         plan = plan_log(facts(clean, 100, 300, last_clean=10))
         assert plan.is_due is due
-        assert plan.verdict is (Verdict.DIRTY_ENOUGH if due else Verdict.NOT_DIRTY_ENOUGH)
+        assert plan.decision is (CompactionDecision.DIRTY_ENOUGH if due else CompactionDecision.NOT_DIRTY_ENOUGH)
 
     def test_with_a_ratio_of_0_something_has_to_be_dirty(self) -> None:
         settings = config(min_cleanable_dirty_ratio=0.0)
@@ -152,7 +156,7 @@ class TestVerdict:
         found = facts(1000, 1, 1, 1, last_clean=10, config=config(max_compaction_lag_ms=LAG))
         plan = plan_log(timed(found, 1, NOW, NOW - age, NOW - 2 * LAG, first=True))
         assert (plan.compaction_delay_ms, plan.is_due) == (delay, bool(delay))
-        assert plan.verdict is (Verdict.WAITED_TOO_LONG if delay else Verdict.NOT_DIRTY_ENOUGH)
+        assert plan.decision is (CompactionDecision.WAITED_TOO_LONG if delay else CompactionDecision.NOT_DIRTY_ENOUGH)
 
     def test_batches_without_a_timestamp_wait_for_nothing(self) -> None:
         found = facts(1000, 1, 1, last_clean=10, config=config(max_compaction_lag_ms=LAG))

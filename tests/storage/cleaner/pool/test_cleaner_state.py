@@ -66,13 +66,13 @@ class TestTaking:
         state = increasingly_filthy(home)
         found = taken(state)
         assert (found.partition, found.log, found.path) == (T2, home.logs[T2], home.path)
-        assert (found.due, found.delayed, found.max_delay_ms) == (2, 0, 0)
+        assert (found.due_count, found.delayed_count, found.max_delay_ms) == (2, 0, 0)
         assert state.state_of(T2) == IN_PROGRESS
         assert state.max_dirty_ratio == found.plan.dirty_ratio
 
     def test_not_one_that_is_set_aside(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
-        state.set_aside(T2, home.logs[T2], "broken")
+        state.mark_uncleanable(T2, home.logs[T2], "broken")
         assert taken(state).partition == T1
 
     def test_not_one_that_is_in_progress(self, home: CleanerHome) -> None:
@@ -82,7 +82,7 @@ class TestTaking:
     def test_neither(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
         assert state.begin(T2)
-        state.set_aside(T1, home.logs[T1], "broken")
+        state.mark_uncleanable(T1, home.logs[T1], "broken")
         assert state.take_filthiest() is None
 
     def test_not_one_that_is_paused(self, home: CleanerHome) -> None:
@@ -178,7 +178,7 @@ class TestRetention:
     def test_not_of_a_log_that_is_set_aside(self, home: CleanerHome) -> None:
         log = home.open(T0)
         state = make(home)
-        state.set_aside(T0, log, "broken")
+        state.mark_uncleanable(T0, log, "broken")
         assert (state.compacted_logs(), state.begin(T0)) == ([], False)
 
     def test_while_the_policy_changes(self, home: CleanerHome) -> None:
@@ -342,7 +342,7 @@ class TestCheckpoints:
     def test_a_disk_that_failed(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
         state.move(T0, home.path, home.other)
-        state.lose(home.other)
+        state.drop_log_directory(home.other)
         assert (state.checkpoint_of(home.other), state.checkpoint_of(home.path)) == ({}, {T1: 20, T2: 20})
         state.truncate(home.other, T0, 1)
         state.move(T1, home.path, home.other)
@@ -378,8 +378,8 @@ class TestSetAside:
         state = increasingly_filthy(home)
         log = home.open(TopicPartition("elsewhere", 0), home.other)
         fill(log, 10)
-        state.set_aside(T1, home.logs[T1], "one reason")
-        state.set_aside(TopicPartition("elsewhere", 0), log, "another")
+        state.mark_uncleanable(T1, home.logs[T1], "one reason")
+        state.mark_uncleanable(TopicPartition("elsewhere", 0), log, "another")
         holds_20 = max(base for base in home.logs[T1].base_offsets if base <= 20)
         assert state.dirty_bytes(state.uncleanable()) == {
             home.path: sum(one.size for one in home.logs[T1].segments if one.base_offset >= holds_20),
@@ -388,20 +388,20 @@ class TestSetAside:
 
     def test_it_is_over_with_the_log(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
-        state.set_aside(T2, home.logs[T2], "broken")
+        state.mark_uncleanable(T2, home.logs[T2], "broken")
         del home.logs[T2]
         assert state.uncleanable() == {}
 
     def test_another_log_of_the_partition_is_tried(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
-        state.set_aside(T2, home.logs[T2], "broken")
+        state.mark_uncleanable(T2, home.logs[T2], "broken")
         fill(home.open(T2, home.other), 30)
         assert taken(state).log is home.logs[T2]
 
     @pytest.mark.parametrize("change", ["cut", "begins later"])
     def test_a_changed_log_is_tried_again(self, home: CleanerHome, change: str) -> None:
         state = increasingly_filthy(home)
-        state.set_aside(T2, home.logs[T2], "broken")
+        state.mark_uncleanable(T2, home.logs[T2], "broken")
         put(home.logs[T2], "k")
         assert list(state.uncleanable()) == [T2]
         if change == "cut":
@@ -413,7 +413,7 @@ class TestSetAside:
 
     def test_a_closed_one_has_no_bytes(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
-        state.set_aside(T2, home.logs[T2], "broken")
+        state.mark_uncleanable(T2, home.logs[T2], "broken")
         home.logs[T2].close()
         assert state.dirty_bytes(state.uncleanable()) == {}
 

@@ -411,7 +411,7 @@ class TestMetrics:
         for partition, path in ((T0, bench.home.path), (T1, bench.home.path), (T2, bench.home.other)):
             fill(bench.home.open(partition, path), 10)
         for partition in (T0, T1):
-            bench.state.set_aside(partition, bench.home.logs[partition], "broken")
+            bench.state.mark_uncleanable(partition, bench.home.logs[partition], "broken")
         found = bench.metrics()
 
         def of(name: str, path: Path) -> float:

@@ -15,7 +15,7 @@ from tidelog.record.arrow import to_array
 from tidelog.record.decode import decode_columns
 from tidelog.spark.jobs.compaction.key_ranges import KEYS, newest
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
-from tidelog.storage.cleaner.clean.sound_chunks import sound_chunks
+from tidelog.storage.cleaner.clean.segment_chunks import validated_chunks
 from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.segment import LogSegment
@@ -41,7 +41,7 @@ def keys_of_group(log: SpreadLog, number: int) -> pa.Table:
 def _keys(log: SpreadLog, number: int, segment: LogSegment) -> Iterator[pa.Table]:
     aborted = AbortedRanges.of(log.aborted)
     decoder = ColumnDecoder(values=False, headers=False)
-    for chunk in read_ahead(sound_chunks(segment, 0, chunk_bytes=_CHUNK_BYTES)):
+    for chunk in read_ahead(validated_chunks(segment, 0, chunk_bytes=_CHUNK_BYTES)):
         table = chunk.table
         wanted = table.take(~(table.is_control | aborted.hits(table)))
         for columns in decode_columns(chunk.buffer, wanted, decoder, base_position=chunk.base_position):

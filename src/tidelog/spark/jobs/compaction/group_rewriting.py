@@ -19,15 +19,15 @@ from tidelog.storage.cleaner.clean.clean_request import CleanRequest
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.cleaner.cleaner_settings import enough_map_bytes
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import LastRecord
+from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import SegmentDraft
 
 
 class Rewritten(NamedTuple):
@@ -55,7 +55,7 @@ def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: Cle
         check_done=lambda: None,
         throttle=lambda _bytes: None,
     )
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         GroupRewrite(
             request=request,
             transactions=transactions,
@@ -63,10 +63,10 @@ def rewrite_group(log: SpreadLog, number: int, keys: pa.Table, transactions: Cle
             truncation_count=0,
             stats=CleanerStats(start_ms=0),
             threads=threads,
-            seen=SeenBatches(),
+            table_cache=BatchTableCache(),
         ).rewrite([segments], at_once=True)
-    [draft] = staged.finished
-    return Rewritten(number, staged.staging, draft.base_offset, draft.size)
+    [cleaned] = staged.finished
+    return Rewritten(number, staged.staging, cleaned.base_offset, cleaned.size)
 
 
 class _StagedLog:
@@ -74,7 +74,7 @@ class _StagedLog:
 
     def __init__(self, log: SpreadLog, staging: Path) -> None:
         self.staging = staging
-        self.finished: tuple[SegmentDraft, ...] = ()
+        self.finished: tuple[CleanedSegment, ...] = ()
         self._log = log
 
     @property
@@ -91,11 +91,11 @@ class _StagedLog:
     def last_records_of_active_producers(self) -> Mapping[int, LastRecord]:
         return self._log.last_records
 
-    def draft_segment(self, base_offset: int) -> SegmentDraft:
-        return SegmentDraft(LOCAL, self.staging, base_offset, index_interval_bytes=self.config.index_interval_bytes)
+    def create_cleaned_segment(self, base_offset: int) -> CleanedSegment:
+        return CleanedSegment(LOCAL, self.staging, base_offset, index_interval_bytes=self.config.index_interval_bytes)
 
     def replace_segments(
-        self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, truncation_count: int
+        self, new: Sequence[CleanedSegment], old: Sequence[LogSegment], *, truncation_count: int
     ) -> None:
         """Keep the new segments. The driver swaps in all groups at once."""
         self.finished = tuple(new)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class _Draft(NamedTuple):
+class _StagedSegment(NamedTuple):
     base_offset: int
     size: int
     path: Path
@@ -147,15 +147,15 @@ def _rewrite(work: _Rewriting) -> Rewritten:
 
 def _swap_in(log: PartitionLog, spread: SpreadLog, rewritten: list[Rewritten]) -> None:
     """Run step 6. The order of the moves does not matter: until the swap begins, a load removes the files."""
-    drafts = []
+    new = []
     for one in rewritten:
         place = segment_file(log.directory, one.base_offset, FileKind.LOG, FileState.CLEANED)
-        drafts.append(_Draft(one.base_offset, one.size, place))
+        new.append(_StagedSegment(one.base_offset, one.size, place))
         for kind in SEGMENT_KINDS:
             source = segment_file(one.staging, one.base_offset, kind, FileState.CLEANED)
             if LOCAL.exists(source):
                 LOCAL.rename(source, segment_file(log.directory, one.base_offset, kind, FileState.CLEANED))
     LOCAL.sync_dir(log.directory)
     old = [segment for segment in log.segments if segment.base_offset < spread.first_uncleanable]
-    log.replace_segments(drafts, old, truncation_count=log.truncation_count)
+    log.replace_segments(new, old, truncation_count=log.truncation_count)
     log.remove_deleted()

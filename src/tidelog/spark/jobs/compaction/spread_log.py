@@ -98,5 +98,5 @@ def transactions_at_groups(log: SpreadLog) -> list[bytes]:
         for segment, at in zip(log.segments(number), group, strict=True):
             transactions.add(log.aborted_transactions(segment.base_offset, log.ends[at]))
             for chunk in segment.chunks(0, verify_crc=False):
-                transactions.judge(chunk)
+                transactions.decide(chunk)
     return states

@@ -26,9 +26,9 @@ from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactio
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_segments import LogSegments
 
@@ -71,9 +71,9 @@ def clean_log(
         throttle=throttle,
     )
     check_done()
-    seen = SeenBatches()
-    with SideBySide() as threads:
-        end_offset = build_offset_map(request, segments, stats, seen=seen, threads=threads)
+    table_cache = BatchTableCache()
+    with ParallelMap() as threads:
+        end_offset = build_offset_map(request, segments, stats, table_cache=table_cache, threads=threads)
         stats.map_done_ms = clock.monotonic_ms()
         clean_part = segments.between(0, first_dirty)
         cleaned = segments.between(0, end_offset)
@@ -86,7 +86,7 @@ def clean_log(
             truncation_count=truncation_count,
             stats=stats,
             threads=threads,
-            seen=seen,
+            table_cache=table_cache,
         )
         rewrite.rewrite([cleaned[group.start : group.stop] for group in groups], at_once=at_once)
     stats.buffer_utilization = offset_map.utilization

@@ -13,8 +13,8 @@ from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import LastRecord
+from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import SegmentDraft
 
 
 class CleanableLog(Protocol):
@@ -26,9 +26,9 @@ class CleanableLog(Protocol):
     def high_watermark(self) -> int: ...
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]: ...
     def last_records_of_active_producers(self) -> Mapping[int, LastRecord]: ...
-    def draft_segment(self, base_offset: int) -> SegmentDraft: ...
+    def create_cleaned_segment(self, base_offset: int) -> CleanedSegment: ...
     def replace_segments(
-        self, new: Sequence[SegmentDraft], old: Sequence[LogSegment], *, truncation_count: int
+        self, new: Sequence[CleanedSegment], old: Sequence[LogSegment], *, truncation_count: int
     ) -> None: ...
     def split_overflowed(self, segment: LogSegment) -> list[int]: ...
 
@@ -55,7 +55,7 @@ class CleanResult:
 
 
 @contextmanager
-def located(segment: LogSegment) -> Iterator[None]:
+def errors_with_file(segment: LogSegment) -> Iterator[None]:
     """Add the segment's file name to errors about its records."""
     try:
         yield

@@ -35,7 +35,7 @@ from tidelog.storage.producer import read_marker
 from tidelog.storage.segment.segment_reader import Chunk
 
 
-class TransactionVerdicts(NamedTuple):
+class TransactionDecisions(NamedTuple):
     """The decisions for the batches of a chunk."""
 
     discardable: npt.NDArray[np.bool_]
@@ -55,7 +55,7 @@ class _Aborted:
 
 class CleanedTransactions:
     def __init__(self) -> None:
-        self._coming: list[tuple[int, AbortedTransaction]] = []
+        self._future: list[tuple[int, AbortedTransaction]] = []
         """A heap of future aborted transactions, ordered by first offset."""
         self._aborted: dict[int, _Aborted] = {}
         """The open aborted transactions by producer."""
@@ -65,14 +65,14 @@ class CleanedTransactions:
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Add transactions that the next batches may belong to. A transaction may be added twice."""
         for transaction in aborted:
-            heappush(self._coming, (transaction.first_offset, transaction))
+            heappush(self._future, (transaction.first_offset, transaction))
 
-    def judge(self, chunk: Chunk) -> TransactionVerdicts:
+    def decide(self, chunk: Chunk) -> TransactionDecisions:
         """Decide for the next batches. Raise CorruptRecordError if a producer's control batch has no marker."""
         table = chunk.table
         discardable = np.zeros(len(table), np.bool_)
         if not table.summary.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
-            return TransactionVerdicts(discardable, ())
+            return TransactionDecisions(discardable, ())
         rows = np.flatnonzero(table.is_transactional | table.is_control)
         kept: list[AbortedTransaction] = []
         columns = (rows, table.last_offset[rows], table.producer_id[rows], table.is_control[rows])
@@ -82,11 +82,11 @@ class CleanedTransactions:
                 discardable[row] = self._pass_control(chunk, row, producer_id, kept)
             else:
                 discardable[row] = self._pass_data(producer_id)
-        return TransactionVerdicts(discardable, tuple(kept))
+        return TransactionDecisions(discardable, tuple(kept))
 
     def _begin_up_to(self, offset: int) -> None:
-        while self._coming and self._coming[0][0] <= offset:
-            transaction = heappop(self._coming)[1]
+        while self._future and self._future[0][0] <= offset:
+            transaction = heappop(self._future)[1]
             self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
 
     def _pass_data(self, producer_id: int) -> bool:

@@ -20,12 +20,11 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, HashedKeys
 from tidelog.record.cleaning import hash_keys, put_keys
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest, located
+from tidelog.storage.cleaner.clean.clean_request import CleanRequest, errors_with_file
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
-from tidelog.storage.cleaner.clean.sound_chunks import checked, whole_chunks
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache, complete_chunks, validated
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_reader import Chunk
@@ -36,8 +35,8 @@ def build_offset_map(
     segments: LogSegments[LogSegment],
     stats: CleanerStats,
     *,
-    seen: SeenBatches,
-    threads: SideBySide,
+    table_cache: BatchTableCache,
+    threads: ParallelMap,
 ) -> int:
     """Clear and fill the request's map; return its end offset, or 0 if nothing is dirty. Add batches to ``seen``."""
     start, end = request.first_dirty, request.first_uncleanable
@@ -50,53 +49,53 @@ def build_offset_map(
     chunks = _dirty_chunks(request, segments.between(start, end), transactions)
     with closing(threads.results(partial(_hash, request), chunks)) as results:
         for keys in results:
-            _pass_to(request, keys.passed)
+            _raise_latest_offset(request, keys.gap_end)
             all_in = put_keys(offset_map, keys.hashed, start_offset=start)
             stats.map_messages_read += _messages(keys.table, offset_map.latest_offset)
             if not all_in:
                 return offset_map.latest_offset + 1
             stats.map_bytes_read += int(keys.table.size.sum())
-            seen.add(keys.segment, keys.table)
-    _pass_to(request, end - 1)
+            table_cache.add(keys.segment, keys.table)
+    _raise_latest_offset(request, end - 1)
     return offset_map.latest_offset + 1
 
 
-class _Dirty(NamedTuple):
+class _DirtyChunk(NamedTuple):
     segment: LogSegment
     chunk: Chunk
     wanted: npt.NDArray[np.bool_]
     """A mask of the batches whose keys count."""
-    passed: int
+    gap_end: int
     """The last offset before the segment, since offsets may be missing there; -1 for the first segment."""
 
 
-class _Keys(NamedTuple):
+class _ChunkKeys(NamedTuple):
     """The keys of a chunk, whose bytes are no longer needed."""
 
     segment: LogSegment
     table: BatchTable
-    passed: int
+    gap_end: int
     hashed: list[HashedKeys]
 
 
 def _dirty_chunks(
     request: CleanRequest, segments: Sequence[LogSegment], transactions: CleanedTransactions
-) -> Iterator[_Dirty]:
+) -> Iterator[_DirtyChunk]:
     for number, segment in enumerate(segments):
         passed = segment.base_offset - 1 if number else -1
         position = segment.offset_index.lookup(request.first_dirty).position
-        with located(segment):
-            for chunk in whole_chunks(segment, position, chunk_bytes=request.chunk_bytes):
+        with errors_with_file(segment):
+            for chunk in complete_chunks(segment, position, chunk_bytes=request.chunk_bytes):
                 request.check_done()
                 request.throttle(len(chunk.buffer))
-                wanted = ~(chunk.table.is_control | transactions.judge(chunk).discardable)
-                yield _Dirty(segment, chunk, wanted, passed)
+                wanted = ~(chunk.table.is_control | transactions.decide(chunk).discardable)
+                yield _DirtyChunk(segment, chunk, wanted, passed)
 
 
-def _hash(request: CleanRequest, dirty: _Dirty) -> _Keys:
+def _hash(request: CleanRequest, dirty: _DirtyChunk) -> _ChunkKeys:
     """Validate a chunk and hash its keys. Thread rule: any thread."""
-    buffer, table, base_position = checked(dirty.segment, dirty.chunk)
-    with located(dirty.segment):
+    buffer, table, base_position = validated(dirty.segment, dirty.chunk)
+    with errors_with_file(dirty.segment):
         hashed = hash_keys(
             request.offset_map,
             buffer,
@@ -106,10 +105,10 @@ def _hash(request: CleanRequest, dirty: _Dirty) -> _Keys:
             base_position=base_position,
             max_record_bytes=request.log.config.max_decompressed_message_bytes,
         )
-    return _Keys(dirty.segment, table, dirty.passed, hashed)
+    return _ChunkKeys(dirty.segment, table, dirty.gap_end, hashed)
 
 
-def _pass_to(request: CleanRequest, last_offset: int) -> None:
+def _raise_latest_offset(request: CleanRequest, last_offset: int) -> None:
     request.offset_map.latest_offset = max(request.offset_map.latest_offset, last_offset)
 
 

@@ -47,7 +47,7 @@ from tidelog.model import TopicPartition
 from tidelog.storage.cleaner.plan.log_facts import LogFacts
 
 
-class HeldBy(enum.StrEnum):
+class UncleanableLimit(enum.StrEnum):
     """The limit that set the first uncleanable offset."""
 
     LAST_STABLE_OFFSET = "last_stable_offset"
@@ -55,7 +55,7 @@ class HeldBy(enum.StrEnum):
     MIN_COMPACTION_LAG = "min_compaction_lag"
 
 
-class Verdict(enum.StrEnum):
+class CompactionDecision(enum.StrEnum):
     """The rows of the module's second table."""
 
     NOT_COMPACTED = "not_compacted"
@@ -66,7 +66,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def is_due(self) -> bool:
-        return self in (Verdict.WAITED_TOO_LONG, Verdict.DIRTY_ENOUGH)
+        return self in (CompactionDecision.WAITED_TOO_LONG, CompactionDecision.DIRTY_ENOUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class LogPlan:
     facts: LogFacts
     first_dirty_offset: int
     first_uncleanable_offset: int
-    held_by: HeldBy
+    uncleanable_limit: UncleanableLimit
     end_offset: int
     """The end of the clean, an argument for ``clean_log``."""
     clean_bytes: int
@@ -112,26 +112,26 @@ class LogPlan:
         return self.facts.last_clean_offset not in (None, self.first_dirty_offset)
 
     @property
-    def verdict(self) -> Verdict:
+    def decision(self) -> CompactionDecision:
         config = self.facts.config
         if not config.is_compacted:
-            return Verdict.NOT_COMPACTED
+            return CompactionDecision.NOT_COMPACTED
         if not self.total_bytes:
-            return Verdict.EMPTY
+            return CompactionDecision.EMPTY
         if self.compaction_delay_ms and self.dirty_bytes:
-            return Verdict.WAITED_TOO_LONG
+            return CompactionDecision.WAITED_TOO_LONG
         if self.dirty_ratio > config.min_cleanable_dirty_ratio:
-            return Verdict.DIRTY_ENOUGH
-        return Verdict.NOT_DIRTY_ENOUGH
+            return CompactionDecision.DIRTY_ENOUGH
+        return CompactionDecision.NOT_DIRTY_ENOUGH
 
     @property
     def is_due(self) -> bool:
-        return self.verdict.is_due
+        return self.decision.is_due
 
     @property
     def reason(self) -> str:
         """The reason why it is due or not, a sentence without its full stop."""
-        return _REASONS[self.verdict](self)
+        return _REASONS[self.decision](self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def plan_log(facts: LogFacts) -> LogPlan:
         facts=facts,
         first_dirty_offset=first_dirty,
         first_uncleanable_offset=uncleanable,
-        held_by=held_by,
+        uncleanable_limit=held_by,
         end_offset=end,
         clean_bytes=facts.bytes_between(0, first_dirty),
         dirty_bytes=facts.bytes_between(begin, end),
@@ -162,16 +162,16 @@ def filthiest(plans: Iterable[LogPlan]) -> LogPlan | None:
     return max((plan for plan in plans if plan.is_due), key=lambda plan: plan.dirty_ratio, default=None)
 
 
-def _first_uncleanable(facts: LogFacts, first_dirty: int) -> tuple[int, HeldBy]:
+def _first_uncleanable(facts: LogFacts, first_dirty: int) -> tuple[int, UncleanableLimit]:
     bounds = [
-        (facts.active_base_offset, HeldBy.ACTIVE_SEGMENT),
-        (facts.last_stable_offset, HeldBy.LAST_STABLE_OFFSET),
+        (facts.active_base_offset, UncleanableLimit.ACTIVE_SEGMENT),
+        (facts.last_stable_offset, UncleanableLimit.LAST_STABLE_OFFSET),
     ]
     lag_ms = facts.config.min_compaction_lag_ms
     if lag_ms > 0:
         dirty = facts.inactive_from(first_dirty)
         fresh = (one.base_offset for one in dirty if (one.time_ms or 0) > facts.now_ms - lag_ms)
-        bounds += [(base_offset, HeldBy.MIN_COMPACTION_LAG) for base_offset in fresh]
+        bounds += [(base_offset, UncleanableLimit.MIN_COMPACTION_LAG) for base_offset in fresh]
     offset, held_by = min(bounds, key=lambda bound: bound[0])
     return max(first_dirty, offset), held_by
 
@@ -185,24 +185,24 @@ def _compaction_delay_ms(facts: LogFacts, first_dirty: int) -> int:
 # --- reasons and warnings ---
 
 
-def _held_text(plan: LogPlan) -> str:
+def _limit_text(plan: LogPlan) -> str:
     offset = plan.first_uncleanable_offset
-    match plan.held_by:
-        case HeldBy.ACTIVE_SEGMENT:
+    match plan.uncleanable_limit:
+        case UncleanableLimit.ACTIVE_SEGMENT:
             return f"the active segment begins at offset {plan.facts.active_base_offset}"
-        case HeldBy.LAST_STABLE_OFFSET:
+        case UncleanableLimit.LAST_STABLE_OFFSET:
             return f"the last stable offset is {plan.facts.last_stable_offset}"
-        case HeldBy.MIN_COMPACTION_LAG:
+        case UncleanableLimit.MIN_COMPACTION_LAG:
             lag_ms = plan.facts.config.min_compaction_lag_ms
             return f"what is behind offset {offset} is younger than min.compaction.lag.ms, {lag_ms} ms"
 
 
-def _waits_text(plan: LogPlan) -> str:
+def _waiting_text(plan: LogPlan) -> str:
     if not plan.dirty_bytes:
-        return f"nothing new can be compacted: {_held_text(plan)}"
+        return f"nothing new can be compacted: {_limit_text(plan)}"
     return (
         f"{_dirty_text(plan)}, not more than min.cleanable.dirty.ratio,"
-        f" {plan.facts.config.min_cleanable_dirty_ratio}; {_held_text(plan)}"
+        f" {plan.facts.config.min_cleanable_dirty_ratio}; {_limit_text(plan)}"
     )
 
 
@@ -210,19 +210,19 @@ def _dirty_text(plan: LogPlan) -> str:
     return f"{plan.dirty_bytes} of {plan.total_bytes} bytes are dirty, {plan.dirty_ratio:.1%}"
 
 
-_REASONS: dict[Verdict, Callable[[LogPlan], str]] = {
-    Verdict.NOT_COMPACTED: lambda plan: (
+_REASONS: dict[CompactionDecision, Callable[[LogPlan], str]] = {
+    CompactionDecision.NOT_COMPACTED: lambda plan: (
         f"cleanup.policy is {','.join(sorted(plan.facts.config.cleanup_policy)) or 'empty'}"
     ),
-    Verdict.EMPTY: lambda plan: f"there is nothing to compact: {_held_text(plan)}",
-    Verdict.WAITED_TOO_LONG: lambda plan: (
+    CompactionDecision.EMPTY: lambda plan: f"there is nothing to compact: {_limit_text(plan)}",
+    CompactionDecision.WAITED_TOO_LONG: lambda plan: (
         f"it has been waiting {plan.compaction_delay_ms} ms longer than max.compaction.lag.ms,"
         f" {plan.facts.config.max_compaction_lag_ms} ms"
     ),
-    Verdict.DIRTY_ENOUGH: lambda plan: (
+    CompactionDecision.DIRTY_ENOUGH: lambda plan: (
         f"{_dirty_text(plan)}, more than min.cleanable.dirty.ratio, {plan.facts.config.min_cleanable_dirty_ratio}"
     ),
-    Verdict.NOT_DIRTY_ENOUGH: _waits_text,
+    CompactionDecision.NOT_DIRTY_ENOUGH: _waiting_text,
 }
 
 

@@ -72,9 +72,9 @@ class LogToClean:
 
     log: PartitionLog
     plan: LogPlan
-    due: int
+    due_count: int
     """The number of logs that were due."""
-    delayed: int
+    delayed_count: int
     """The number of logs, due or not, that had waited longer than ``max.compaction.lag.ms``."""
     max_delay_ms: int
 
@@ -151,8 +151,8 @@ class CleanerState:
             return LogToClean(
                 log=logs[chosen.partition],
                 plan=chosen,
-                due=sum(plan.is_due for plan in plans),
-                delayed=sum(delay > 0 for delay in delays),
+                due_count=sum(plan.is_due for plan in plans),
+                delayed_count=sum(delay > 0 for delay in delays),
                 max_delay_ms=max(delays),
             )
 
@@ -271,7 +271,7 @@ class CleanerState:
             if self._checkpoints.of(path).get(partition, 0) > offset:
                 self._checkpoints.update(path, {partition: offset})
 
-    def lose(self, path: Path) -> None:
+    def drop_log_directory(self, path: Path) -> None:
         """Stop writing checkpoints to a log directory whose disk has failed."""
         with self._changed:
             _log.warning("Stopping cleaning logs in dir %s", path)
@@ -289,7 +289,7 @@ class CleanerState:
 
     # --- logs that cannot be compacted ---
 
-    def set_aside(self, partition: TopicPartition, log: PartitionLog, reason: str) -> None:
+    def mark_uncleanable(self, partition: TopicPartition, log: PartitionLog, reason: str) -> None:
         """Exclude a log whose compaction failed and would fail again."""
         with self._changed:
             self._uncleanable[partition] = Uncleanable(log, log.truncation_count, log.log_start_offset, reason)
@@ -339,7 +339,7 @@ class CleanerState:
             return None  # it was deleted, or its disk has failed
         except Exception as error:
             _log.warning("Failed to calculate log cleaning stats for partition %s: %s", partition, error)
-            self.set_aside(partition, log, str(error))
+            self.mark_uncleanable(partition, log, str(error))
             return None
         if plan.resets_checkpoint:
             for warning in plan.warnings:

@@ -97,7 +97,7 @@ class CleanerThread(threading.Thread):
                     self._stopping.wait(min(self._work.settings.backoff_ms, _LONGEST_WAIT_MS) / 1000)
         except BaseException as error:  # the rest of the process continues without this thread
             self.is_dead = True
-            _log.critical("%s ended, and compacts no more: %s", self.name, error, exc_info=error)
+            _log.critical("%s ended and compacts no log any longer: %s", self.name, error, exc_info=error)
 
     # --- a round ---
 
@@ -119,7 +119,7 @@ class CleanerThread(threading.Thread):
         except LogCleaningAbortedError as error:
             _log.info("%s", error)
         except Exception as error:
-            if not self._set_aside(taken.partition, taken.log, error):
+            if not self._mark_uncleanable(taken.partition, taken.log, error):
                 return False
         finally:
             self._work.state.done_cleaning(taken, end_offset)
@@ -129,7 +129,7 @@ class CleanerThread(threading.Thread):
         try:
             log.delete_old_segments()
         except Exception as error:
-            self._set_aside(partition, log, error)
+            self._mark_uncleanable(partition, log, error)
         finally:
             self._work.state.done(partition)
 
@@ -155,11 +155,11 @@ class CleanerThread(threading.Thread):
             chunk_bytes=max(CHUNK_BYTES, work.settings.thread_io_bytes),
         )
         self.last_stats = result.stats
-        if taken.delayed:
+        if taken.delayed_count:
             _log.info(
                 "Cleanable partitions: %d, Delayed partitions: %d, max delay: %d",
-                taken.due,
-                taken.delayed,
+                taken.due_count,
+                taken.delayed_count,
                 taken.max_delay_ms,
             )
         if result.stats.invalid_messages_read:
@@ -170,7 +170,7 @@ class CleanerThread(threading.Thread):
             )
         return result.next_dirty_offset
 
-    def _set_aside(self, partition: TopicPartition, log: PartitionLog, error: Exception) -> bool:
+    def _mark_uncleanable(self, partition: TopicPartition, log: PartitionLog, error: Exception) -> bool:
         """Set a log aside; return False if it was deleted or its disk failed. Raise a MemoryError again."""
         if isinstance(error, MemoryError):
             raise error
@@ -182,5 +182,5 @@ class CleanerThread(threading.Thread):
             return False
         text = "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as uncleanable: %s"
         _log.warning(text, log.directory, partition, error, exc_info=error)
-        self._work.state.set_aside(partition, log, str(error))
+        self._work.state.mark_uncleanable(partition, log, str(error))
         return True

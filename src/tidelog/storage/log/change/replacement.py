@@ -3,7 +3,7 @@
 ==============================================  =====================================================================
 the old segments                                what happens
 ==============================================  =====================================================================
-unchanged since they were read                  the drafts are swapped in (``segment_swap``); the old segments wait
+unchanged since they were read                  the new segments are swapped in (``segment_swap``); the old ones wait
                                                 as ``.deleted`` for ``file.delete.delay.ms``, for their readers
 some of the oldest are gone                     the same with the remaining ones; records that were deleted meanwhile
                                                 lie below the log start, and the next retention deletes them again
@@ -24,21 +24,21 @@ from tidelog.model import CorruptRecordError, LogCleaningAbortedError, StorageEr
 from tidelog.storage.log.load.overflow_split import SegmentPiece, plan_pieces
 from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.storage.log.state.log_state import LogState
+from tidelog.storage.segment.cleaned_segment import CleanedSegment, FinishedSegment
 from tidelog.storage.segment.file_names import MAX_OFFSET, FileState
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.storage.segment.segment_draft import FinishedDraft, SegmentDraft
 
 
-def new_draft(state: LogState, base_offset: int) -> SegmentDraft:
-    """Return an empty draft."""
+def create_cleaned_segment(state: LogState, base_offset: int) -> CleanedSegment:
+    """Return an empty segment."""
     interval_bytes = state.config.index_interval_bytes
-    return SegmentDraft(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
+    return CleanedSegment(state.fs, state.directory, base_offset, index_interval_bytes=interval_bytes)
 
 
 def replace_segments(
-    state: LogState, new: Sequence[FinishedDraft], old: Sequence[LogSegment], truncation_count: int
+    state: LogState, new: Sequence[FinishedSegment], old: Sequence[LogSegment], truncation_count: int
 ) -> None:
-    """Replace ``old`` by the finished drafts ``new``. ``truncation_count`` was read with ``old``."""
+    """Replace ``old`` by the finished segments ``new``. ``truncation_count`` was read with ``old``."""
     present = {segment.base_offset: segment for segment in state.segments}
     there = [segment for segment in old if present.get(segment.base_offset) is segment]
     is_what_was_read = (
@@ -46,7 +46,7 @@ def replace_segments(
         and bool(there)
         and there == list(old[-len(there) :])
         and state.active not in there
-        and all(draft.path.parent == state.directory for draft in new)
+        and all(cleaned.path.parent == state.directory for cleaned in new)
     )
     if not is_what_was_read:
         raise LogCleaningAbortedError(
@@ -57,15 +57,15 @@ def replace_segments(
     for segment in there:
         segment.renamed(FileState.DELETED)
     try:
-        swap_in(state.fs, state.directory, [draft.base_offset for draft in new], [one.base_offset for one in there])
+        swap_in(state.fs, state.directory, [cleaned.base_offset for cleaned in new], [one.base_offset for one in there])
     except StorageError:
         for segment in there:
             segment.renamed(FileState.LIVE)
         raise
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
     replaced = [
-        LogSegment(state.fs, state.directory, draft.base_offset, limits, now_ms=now_ms, size=draft.size)
-        for draft in new
+        LogSegment(state.fs, state.directory, cleaned.base_offset, limits, now_ms=now_ms, size=cleaned.size)
+        for cleaned in new
     ]
     state.replace_segments(there, replaced)
     watermark = state.offsets.high_watermark
@@ -73,40 +73,40 @@ def replace_segments(
         state.offsets.resolved_high_watermark(state.resolve(watermark.message_offset))
 
 
-def split_into_drafts(state: LogState, segment: LogSegment) -> list[SegmentDraft]:
-    """Copy an overflowed segment into finished drafts. Raise StorageError, with no file left, if that fails."""
+def split_into_cleaned_segments(state: LogState, segment: LogSegment) -> list[CleanedSegment]:
+    """Copy an overflowed segment into finished segments. Raise StorageError, with no file left, if that fails."""
     following = state.segments.higher(segment.base_offset)
     pieces = plan_pieces(
         state.fs, state.directory, segment.base_offset, None if following is None else following.base_offset
     )
     ends = [*(piece.base_offset for piece in pieces[1:]), MAX_OFFSET]
-    drafts: list[SegmentDraft] = []
+    cleaned_segments: list[CleanedSegment] = []
     try:
         for piece, end_offset in zip(pieces, ends, strict=True):
-            drafts.append(new_draft(state, piece.base_offset))
-            _copy(segment, piece, end_offset, drafts[-1])
-            drafts[-1].finish(mtime_ms=segment.modified_ms)
+            cleaned_segments.append(create_cleaned_segment(state, piece.base_offset))
+            _copy(segment, piece, end_offset, cleaned_segments[-1])
+            cleaned_segments[-1].finish(mtime_ms=segment.modified_ms)
     except BaseException:
-        discard(drafts)
+        discard(cleaned_segments)
         raise
-    return drafts
+    return cleaned_segments
 
 
-def discard(drafts: Iterable[SegmentDraft]) -> None:
-    """Remove the drafts' remaining files. Drafts that were swapped in have none."""
-    for draft in drafts:
-        draft.discard()
+def discard(cleaned_segments: Iterable[CleanedSegment]) -> None:
+    """Remove the remaining files of cleaned segments. Segments that were swapped in have none."""
+    for cleaned in cleaned_segments:
+        cleaned.discard()
 
 
-def _copy(segment: LogSegment, piece: SegmentPiece, end_offset: int, draft: SegmentDraft) -> None:
+def _copy(segment: LogSegment, piece: SegmentPiece, end_offset: int, cleaned: CleanedSegment) -> None:
     position = piece.start
     for chunk in segment.chunks(piece.start, piece.end, verify_crc=True):
         if not chunk.table.summary.crcs_ok:
             break
         position = chunk.table.end_position
-        draft.append(chunk.buffer[: position - chunk.base_position], chunk.table)
+        cleaned.append(chunk.buffer[: position - chunk.base_position], chunk.table)
     if position < piece.end:
         raise CorruptRecordError("the segment is damaged and cannot be split", path=segment.path, position=position)
     for transaction in segment.collect_aborted(0, MAX_OFFSET).transactions:
         if piece.base_offset <= transaction.last_offset < end_offset:
-            draft.append_aborted(transaction)
+            cleaned.append_aborted(transaction)

@@ -7,8 +7,8 @@ from lz4 import frame
 from record.cleaning.dirty_batches import CODECS, batch_of, clean, map_of, record
 from tidelog.kernel import scan_batches, seal_batch
 from tidelog.model import CorruptRecordError
-from tidelog.record.cleaning import plain_records
-from tidelog.record.cleaning.plain_records import plain_parts
+from tidelog.record.cleaning import opened_batches
+from tidelog.record.cleaning.opened_batches import opened_parts
 from tidelog.record.legacy_build import MessageFields, build_set
 
 
@@ -23,10 +23,10 @@ def opened(data, wanted=None):
     table = scan_batches(data)
     chosen = np.ones(len(table), np.bool_) if wanted is None else wanted
     rows = []
-    for part in plain_parts(data, table, chosen):
+    for part in opened_parts(data, table, chosen):
         assert part.rows.start == len(rows)
         count = part.rows.stop - part.rows.start
-        rows += [None] * count if part.plain is None else part.plain
+        rows += [None] * count if part.opened is None else part.opened
         assert len(rows) == part.rows.stop
     assert len(rows) == len(table)
     return table, [None if one is None else bytes(one) for one in rows]
@@ -34,7 +34,7 @@ def opened(data, wanted=None):
 
 @pytest.mark.parametrize("part_bytes", [1, 30, 4 << 20])
 def test_each_row_has_what_stands_for_it(monkeypatch, part_bytes):
-    monkeypatch.setattr(plain_records, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(opened_batches, "PART_BYTES", part_bytes)
     table, rows = opened(mixed_log())
     records = batch_of(record(0, b"k"))[61:]
     for row, one in zip(table.rows(), rows, strict=True):
@@ -56,7 +56,7 @@ def test_rows_that_are_not_wanted_are_not_opened():
 def test_batches_that_compress_well_come_in_parts(codec):
     data = b"".join(batch_of(record(number, b"k", bytes(1 << 20)), codec=codec) for number in range(10))
     table = scan_batches(data)
-    sizes = [len(plain) for _, plain in plain_parts(data, table, np.ones(10, np.bool_))]
+    sizes = [len(opened) for _, opened in opened_parts(data, table, np.ones(10, np.bool_))]
     assert sizes == [4, 4, 2]
 
 
@@ -68,7 +68,7 @@ def test_a_clean_is_the_same_in_parts(monkeypatch, part_bytes):
     )
     whole = clean(data)
     assert 0 < whole.stats.records_kept < 200
-    monkeypatch.setattr(plain_records, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(opened_batches, "PART_BYTES", part_bytes)
     in_parts = clean(data)
     assert bytes(in_parts.data) == bytes(whole.data)
     assert in_parts.stats == whole.stats

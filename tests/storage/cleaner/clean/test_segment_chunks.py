@@ -6,8 +6,8 @@ import pytest
 
 from storage.cleaner.clean_home import CleanHome, batches, keys, last_offsets
 from tidelog.kernel import BatchTable
-from tidelog.storage.cleaner.clean import seen_batches
-from tidelog.storage.cleaner.clean.seen_batches import SeenBatches
+from tidelog.storage.cleaner.clean import segment_chunks
+from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.segment.segment import LogSegment
 
 CHUNK_BYTES = 200
@@ -21,8 +21,8 @@ def segment_of(home: CleanHome) -> LogSegment:
     return log.segments[0]
 
 
-def seen(segment: LogSegment) -> SeenBatches:
-    found = SeenBatches()
+def seen(segment: LogSegment) -> BatchTableCache:
+    found = BatchTableCache()
     for chunk in segment.chunks(0, verify_crc=True, chunk_bytes=CHUNK_BYTES):
         found.add(segment, chunk.table)
     return found
@@ -39,11 +39,11 @@ def test_what_is_gone_comes_without_its_bytes(home: CleanHome, gone: tuple[int, 
 
 
 def test_what_was_not_seen_is_read(home: CleanHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_batches, "MOST_BATCHES", 6)
+    monkeypatch.setattr(segment_chunks, "MAX_BATCHES", 6)
     segment = segment_of(home)
     chunks = [*seen(segment).chunks(segment, lambda _table: True, chunk_bytes=CHUNK_BYTES)]
     assert [len(chunk.buffer) > 0 for chunk in chunks] == [False] * 3 + [True] * 7
-    chunks = [*SeenBatches().chunks(segment, lambda _table: True, chunk_bytes=CHUNK_BYTES)]
+    chunks = [*BatchTableCache().chunks(segment, lambda _table: True, chunk_bytes=CHUNK_BYTES)]
     assert all(len(chunk.buffer) for chunk in chunks)
 
 

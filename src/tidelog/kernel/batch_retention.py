@@ -1,4 +1,4 @@
-"""The inputs of the cleaner's filter (the fate of each batch, the rules) and its result."""
+"""The inputs of the cleaner's filter (the decision for each batch, the rules) and its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Retention(enum.IntEnum):
-    """The fate of a batch (Kafka's ``BatchRetention``)."""
+    """The rule for keeping a batch (Kafka's ``BatchRetention``)."""
 
     DELETE = 0
     """Remove the batch without reading its records."""
@@ -25,8 +25,8 @@ class Retention(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BatchFates:
-    """The fates of a table's batches, a row per batch."""
+class BatchRetention:
+    """The decisions for a table's batches, a row per batch."""
 
     retention: npt.NDArray[np.uint8]
     """The ``Retention`` of each batch."""
@@ -35,8 +35,8 @@ class BatchFates:
     ends_empty_transaction: npt.NDArray[np.bool_]
     """True for a marker whose transaction has no records left: it gets a delete horizon if it has none."""
 
-    def take(self, rows: slice) -> BatchFates:
-        return BatchFates(
+    def take(self, rows: slice) -> BatchRetention:
+        return BatchRetention(
             retention=self.retention[rows],
             discard=self.discard[rows],
             ends_empty_transaction=self.ends_empty_transaction[rows],

@@ -1,7 +1,7 @@
-"""Stand-ins for batches that kernels cannot open: decompressed records, or v2 for legacy batches.
+"""Opened batches for the kernels: decompressed records, or v2 batches for legacy ones.
 
 =====================  ======================================================================================
-row of the table       stand-in
+row of the table       opened batch
 =====================  ======================================================================================
 v2, uncompressed       none: the kernel reads the row itself
 v2, compressed         its decompressed records
@@ -9,7 +9,7 @@ v0, v1                 an uncompressed v2 batch of the same records, offsets and
                        is the first record's, as Kafka's cleaner builds it (since 4.0 it only writes v2)
 =====================  ======================================================================================
 
-A part of a table has at most PART_BYTES of stand-ins plus one batch, whatever the compression ratio. A kernel
+A part of a table has at most PART_BYTES of opened batches plus one batch, whatever the compression ratio. A kernel
 decompresses common LZ4 frames, many per call; the codec's library decompresses all others.
 
 Pure; codecs and kernel work without the GIL. Thread rule: any thread. Source: Kafka's ``MemoryRecords.filterTo``.
@@ -39,20 +39,20 @@ PART_BYTES: Final = 4 << 20
 _V2_HEADER_BYTES: Final = 61
 
 
-class PlainPart(NamedTuple):
+class OpenedPart(NamedTuple):
     rows: slice
-    plain: list[Buffer | None] | None
-    """An entry per row of the part, None for a row without a stand-in; None if no row has one."""
+    opened: list[Buffer | None] | None
+    """An entry per row of the part, None for a row that the kernel reads itself; None if no row has one."""
 
 
-def plain_parts(
+def opened_parts(
     buffer: Buffer,
     table: BatchTable,
     wanted: npt.NDArray[np.bool_],
     *,
     base_position: int = 0,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[PlainPart]:
+) -> Iterator[OpenedPart]:
     """Yield all rows of ``table``, part by part, at least one. Rows that are not ``wanted`` are not opened.
 
     Raise CorruptRecordError, UnsupportedCompressionError or, for a record above ``max_record_bytes``,
@@ -63,15 +63,15 @@ def plain_parts(
     first = 0
     opening = _Opening(memoryview(buffer).cast("B"), table, chosen, base_position, max_record_bytes)
     while len(opening.rows):
-        plain = opening.next_part()
+        opened = opening.next_part()
         last = int(opening.rows[0]) if len(opening.rows) else len(table)
         part: list[Buffer | None] = [None] * (last - first)
-        for row, records in plain:
+        for row, records in opened:
             part[row - first] = records
-        yield PlainPart(slice(first, last), part)
+        yield OpenedPart(slice(first, last), part)
         first = last
     if first < len(table) or not len(table):
-        yield PlainPart(slice(first, len(table)), None)
+        yield OpenedPart(slice(first, len(table)), None)
 
 
 class _Opening:
@@ -117,7 +117,7 @@ class _Opening:
 
     def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
         """Open rows up to ``enough_bytes`` and add them to ``opened``; return their size in bytes."""
-        plain, ends = open_lz4_frames(
+        data, ends = open_lz4_frames(
             self._view,
             self._starts[rows] + _V2_HEADER_BYTES,
             self._ends[rows],
@@ -129,8 +129,8 @@ class _Opening:
             if end < 0:
                 size += self._open(row, opened)
             else:
-                self._require_sizes(row, plain[done:end])
-                opened.append((row, plain[done:end]))
+                self._require_sizes(row, data[done:end])
+                opened.append((row, data[done:end]))
                 done = end
         return size + done
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MAX_POSITION = 2**31 - 1
 
 
-class FinishedDraft(Protocol):
-    """A finished draft of any writer: its files are in the log's directory and fsynced."""
+class FinishedSegment(Protocol):
+    """A finished segment of any writer: its files are in the log's directory and fsynced."""
 
     @property
     def base_offset(self) -> int: ...
@@ -42,8 +42,8 @@ class FinishedDraft(Protocol):
         ...
 
 
-class SegmentDraft:
-    """A draft; ``size`` is in bytes."""
+class CleanedSegment:
+    """An unfinished segment; ``size`` is in bytes."""
 
     def __init__(self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int) -> None:
         """Create the ``.log``; leftover files of the same name are replaced."""

@@ -1,4 +1,4 @@
-"""The fate of each batch in a clean: the batch retention, computed on columns. Pure.
+"""The rules for the batch retention of a clean, computed on columns. Pure.
 
 The first row that matches decides:
 
@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable
-from tidelog.record.cleaning import BatchFates, Retention
+from tidelog.record.cleaning import BatchRetention, Retention
 from tidelog.storage.producer import LastRecord
 
 Mask = npt.NDArray[np.bool_]
 
 
-class FateRules:
+class RetentionRules:
     """The rules for a group of segments."""
 
     def __init__(self, last_records: Mapping[int, LastRecord], *, high_watermark: int, now_ms: int) -> None:
@@ -42,15 +42,17 @@ class FateRules:
         self._data_offsets = np.array([end.last_data_offset for end in ends], np.int64)
         self._epochs = np.array([end.producer_epoch for end in ends], np.int16)
 
-    def fates(self, table: BatchTable, discardable: Mask) -> BatchFates:
-        """Return the fates of a table's batches; ``discardable`` comes from ``CleanedTransactions``."""
+    def decide(self, table: BatchTable, discardable: Mask) -> BatchRetention:
+        """Return the decisions for a table's batches; ``discardable`` comes from ``CleanedTransactions``."""
         horizon_passed = table.has_delete_horizon & (table.base_timestamp <= self._now_ms)
         discard = discardable & (~table.is_control | horizon_passed)
         retention = np.where(discard, np.uint8(Retention.DELETE), np.uint8(Retention.DELETE_EMPTY))
-        retention[self.stay_empty(table)] = Retention.RETAIN_EMPTY
-        return BatchFates(retention=retention, discard=discard, ends_empty_transaction=discardable & table.is_control)
+        retention[self.stays_empty(table)] = Retention.RETAIN_EMPTY
+        return BatchRetention(
+            retention=retention, discard=discard, ends_empty_transaction=discardable & table.is_control
+        )
 
-    def stay_empty(self, table: BatchTable) -> Mask:
+    def stays_empty(self, table: BatchTable) -> Mask:
         """Return the mask of the batches that stay even without records."""
         is_last: Mask = table.last_offset == self._high_watermark - 1
         return is_last | self._is_last_of_producer(table)

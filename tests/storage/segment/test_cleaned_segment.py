@@ -11,16 +11,16 @@ from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
-from tidelog.storage.segment.segment_draft import MAX_POSITION, SegmentDraft
+from tidelog.storage.segment.cleaned_segment import MAX_POSITION, CleanedSegment
 
 REACH = 2**31 - 1
 
 
-def draft(directory: Path, base_offset: int = 0) -> SegmentDraft:
-    return SegmentDraft(LOCAL, directory, base_offset, index_interval_bytes=0)
+def cleaned_segment(directory: Path, base_offset: int = 0) -> CleanedSegment:
+    return CleanedSegment(LOCAL, directory, base_offset, index_interval_bytes=0)
 
 
-def add(made: SegmentDraft, *batches: bytes) -> None:
+def add(made: CleanedSegment, *batches: bytes) -> None:
     data = b"".join(batches)
     made.append(data, scan_batches(data))
 
@@ -30,7 +30,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_its_files(tmp_path: Path) -> None:
-    made, batches = draft(tmp_path), [plain(0), plain(10), plain(25)]
+    made, batches = cleaned_segment(tmp_path), [plain(0), plain(10), plain(25)]
     add(made, *batches[:2])
     add(made)
     add(made, batches[2])
@@ -54,7 +54,7 @@ def test_its_files(tmp_path: Path) -> None:
 
 
 def test_an_empty_one(tmp_path: Path) -> None:
-    draft(tmp_path).finish(mtime_ms=0)
+    cleaned_segment(tmp_path).finish(mtime_ms=0)
     assert names(tmp_path) == [".index.cleaned", ".log.cleaned", ".timeindex.cleaned"]
     assert {path.stat().st_size for path in tmp_path.iterdir()} == {0}
 
@@ -62,7 +62,7 @@ def test_an_empty_one(tmp_path: Path) -> None:
 def test_leftovers_are_replaced(tmp_path: Path) -> None:
     for suffix in (".log", ".index", ".txnindex"):
         (tmp_path / f"{0:020d}{suffix}.cleaned").write_bytes(b"left over")
-    made = draft(tmp_path)
+    made = cleaned_segment(tmp_path)
     add(made, plain(0))
     made.finish(mtime_ms=0)
     assert made.path.read_bytes() == plain(0)
@@ -71,7 +71,7 @@ def test_leftovers_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("finished", [False, True])
 def test_nothing_is_left_of_one_that_is_discarded(tmp_path: Path, finished: bool) -> None:
-    made = draft(tmp_path)
+    made = cleaned_segment(tmp_path)
     add(made, plain(0))
     if finished:
         made.finish(mtime_ms=0)
@@ -81,7 +81,7 @@ def test_nothing_is_left_of_one_that_is_discarded(tmp_path: Path, finished: bool
 
 
 def test_offsets_out_of_reach(tmp_path: Path) -> None:
-    made = draft(tmp_path, 5)
+    made = cleaned_segment(tmp_path, 5)
     add(made, plain(5 + REACH, 1))
     with pytest.raises(OffsetOverflowError, match="31 bits above"):
         add(made, plain(6 + REACH, 1))
@@ -90,7 +90,7 @@ def test_offsets_out_of_reach(tmp_path: Path) -> None:
 
 
 def test_more_than_two_gib(tmp_path: Path) -> None:
-    made = draft(tmp_path)
+    made = cleaned_segment(tmp_path)
     made.size = MAX_POSITION - 10
     with pytest.raises(StorageError, match="2 GiB"):
         add(made, plain(0))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.storage.cleaner.clean.side_by_side import SideBySide
+from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 
 
 @pytest.fixture(autouse=True)
@@ -23,22 +23,22 @@ def test_results_come_in_order() -> None:
         time.sleep(0.002 * (number % 3))
         return number * number
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         assert [*threads.results(work, range(40))] == [number * number for number in range(40)]
         assert [*threads.results(work, [])] == []
 
 
 def test_few_items_need_no_thread() -> None:
     here = threading.current_thread()
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         assert [*threads.results(lambda _item: threading.current_thread(), [1, 2])] == [here, here]
-        assert threads.begin(threading.current_thread, alone=True).result() is here
+        assert threads.submit(threading.current_thread, inline=True).result() is here
 
 
 def test_one_piece_of_work_runs_beside_the_items() -> None:
     may_end = threading.Event()
-    with SideBySide() as threads:
-        beside = threads.begin(lambda: may_end.wait(60), alone=False)
+    with ParallelMap() as threads:
+        beside = threads.submit(lambda: may_end.wait(60), inline=False)
         assert [*threads.results(lambda item: item, range(40))] == [*range(40)]
         may_end.set()
         assert beside.result()
@@ -54,7 +54,7 @@ def test_one_thread_at_a_time_takes_an_item_in_the_order_of_the_results() -> Non
             inside.release()
             yield number
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         assert [*threads.results(lambda item: item, items())] == [*range(200)]
 
 
@@ -71,7 +71,7 @@ def test_whoever_stops_early_waits_for_the_work_under_way() -> None:
             under_way -= 1
         return number
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         results = threads.results(work, range(10**9))
         assert [next(results) for _ in range(8)] == [*range(8)]
         results.close()
@@ -86,7 +86,7 @@ def test_few_items_are_begun_before_their_results_are_taken() -> None:
             taken.append(number)
             yield number
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         for done, _ in enumerate(threads.results(lambda item: item, items())):
             assert len(taken) <= done + 5
 
@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_raised_in_its_place() -> None:
             raise ValueError("five")
         return number
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         results = threads.results(work, range(10))
         assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
         with pytest.raises(ValueError, match="five"):
@@ -109,7 +109,7 @@ def test_what_goes_wrong_in_the_making_of_an_item_is_raised_in_its_place() -> No
         yield from range(7)
         raise ValueError("seven")
 
-    with SideBySide() as threads:
+    with ParallelMap() as threads:
         results = threads.results(lambda item: item, items())
         assert [next(results) for _ in range(7)] == [*range(7)]
         with pytest.raises(ValueError, match="seven"):
