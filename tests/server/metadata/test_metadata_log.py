@@ -15,11 +15,12 @@ from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, read_batches
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import MetadataReplay
-from tidelog.server.metadata.kraft.snapshot import SnapshotId, build_snapshot, read_snapshot, write_whole
+from tidelog.server.metadata.kraft.snapshot import build_snapshot, read_snapshot, write_whole
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
+from tidelog.storage.manager.cluster_metadata_log import SnapshotId
 from tidelog.testing import SimulatedDisk
 
 HOUR_MS = 3_600_000

@@ -29,7 +29,7 @@ from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.directory.directory_set import level_of
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.logs.log_opening import LogOpening

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelog.kernel import BatchTable, ColumnDecoder, Stop, scan_batches
+from tidelog.kernel import ColumnDecoder, Stop, scan_batches
 from tidelog.model import CorruptRecordError, Record, TimestampType
 from tidelog.record.build import build_batch
 from tidelog.record.control import ControlType, control_type
@@ -17,6 +17,7 @@ from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.quorum import quorum_fields
 from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record
+from tidelog.storage.segment.segment_reader import Chunk
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,27 +61,30 @@ def read_batches(buffer: Buffer, *, start_offset: int = 0) -> Iterator[MetadataB
     """Yield the complete batches from the first that ends at or above ``start_offset``. A partial last batch is
     skipped. Raise CorruptRecordError if a batch is damaged, and UnsupportedFormatError if this release does not know a
     record."""
-    table = scan_batches(buffer)
+    data = memoryview(buffer)
+    table = scan_batches(data)
     if table.stop not in (Stop.END, Stop.PARTIAL) or not table.summary.crcs_ok:
         raise CorruptRecordError("a batch of the cluster metadata is damaged", position=table.end_position)
-    return table_batches(buffer, table, start_offset=start_offset)
+    return chunk_batches(Chunk(data, table, 0), start_offset=start_offset)
 
 
-def table_batches(
-    buffer: Buffer,
-    table: BatchTable,
-    *,
-    base_position: int = 0,
-    start_offset: int = 0,
-    skipped_types: Collection[int] = (),
+def chunk_batches(
+    chunk: Chunk, *, start_offset: int = 0, skipped_types: Collection[int] = ()
 ) -> Iterator[MetadataBatch]:
-    """Yield the batches of a table's rows, whose CRCs must be correct. ``buffer`` begins at position ``base_position``
-    of the table's positions. Records with a type number in ``skipped_types`` are skipped without decoding. Raise
-    UnsupportedFormatError as ``read_batches`` does, and CorruptRecordError if a batch is inconsistent."""
+    """Yield the batches of a chunk, whose CRCs must be correct. Records with a type number in ``skipped_types`` are
+    skipped without decoding. Raise UnsupportedFormatError as ``read_batches`` does, and CorruptRecordError if a batch
+    is inconsistent."""
+    table = chunk.table
     for index, row in enumerate(table.rows()):
         if row.last_offset < start_offset:
             continue
-        found = list(_records(buffer, table.take(slice(index, index + 1)), base_position))
+        rows = decode_columns(
+            chunk.buffer,
+            table.take(slice(index, index + 1)),
+            ColumnDecoder(headers=False),
+            base_position=chunk.base_position,
+        )
+        found = [record for columns in rows for record in iter_records(columns)]
         is_control = bool(table.is_control[index])
         yield MetadataBatch(
             row.base_offset,
@@ -97,11 +101,6 @@ def _values(records: Iterable[Record], skipped_types: Collection[int]) -> Iterat
         value = record.value or b""
         if not skipped_types or len(value) <= _TYPE_AT or value[_TYPE_AT] not in skipped_types:
             yield value
-
-
-def _records(buffer: Buffer, table: BatchTable, base_position: int) -> Iterator[Record]:
-    for columns in decode_columns(buffer, table, ColumnDecoder(headers=False), base_position=base_position):
-        yield from iter_records(columns)
 
 
 def _control_record(record: Record) -> ControlRecord | None:

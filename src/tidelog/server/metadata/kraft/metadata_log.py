@@ -38,10 +38,8 @@ from tidelog.server.metadata.kraft.batches import (
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import (
     DELETED_SUFFIX,
-    SnapshotId,
     build_snapshot,
     leftover_files,
-    list_snapshots,
     read_image_batches,
     read_snapshot,
     write_whole,
@@ -50,7 +48,7 @@ from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
+from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots
 from tidelog.storage.producer import AppendOrigin
 
 METADATA_TOPIC_ID: Final = uuid.UUID(int=1)

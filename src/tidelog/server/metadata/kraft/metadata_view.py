@@ -7,31 +7,20 @@ Records of an unfinished transaction do not count. Thread rule: any thread.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from tidelog.record.internal.metadata_tables import MESSAGES
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.batches import MetadataBatch, table_batches
+from tidelog.server.metadata.kraft.batches import chunk_batches
 from tidelog.server.metadata.kraft.quorum import past_voters
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import MetadataReplay
-from tidelog.server.metadata.kraft.snapshot import (
-    BOOTSTRAP_FILE,
-    SnapshotId,
-    list_snapshots,
-    read_bootstrap_records,
-    read_image_batches,
-)
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_bootstrap_records, read_image_batches
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.listing import list_partition
-from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY
-from tidelog.storage.segment.segment_reader import SegmentReader
+from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots, read_log_chunks
 
 _PARTITIONS: Final = frozenset(MESSAGES[name].api_key for name in ("PartitionRecord", "PartitionChangeRecord"))
 
@@ -68,13 +57,15 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
     newest = known[-1] if known else None
     image = MetadataImage()
     replay = MetadataReplay(image, past_voters(state.voters or () if state else ()), path=directory)
-    end_offset, epoch = newest or SnapshotId(0, 0)
+    start_offset, epoch = newest or SnapshotId(0, 0)
+    end_offset = start_offset
     for batch in read_image_batches(fs, directory, newest) if newest else ():
         replay.apply(batch)
     skipped_types = () if with_partitions else _PARTITIONS
-    for batch in _log_batches(fs, directory, end_offset, skipped_types) if has_log else ():
-        replay.apply(batch)
-        end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
+    for chunk in read_log_chunks(fs, directory) if has_log else ():
+        for batch in chunk_batches(chunk, start_offset=start_offset, skipped_types=skipped_types):
+            replay.apply(batch)
+            end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
     is_empty = replay.is_empty
     replay.apply_bootstrap(read_bootstrap_records(fs, log_directory) if is_empty else ())
     return MetadataView(
@@ -87,22 +78,3 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
         epoch=max(epoch, 0 if state is None else state.epoch),
         is_empty=is_empty,
     )
-
-
-def _log_batches(
-    fs: FileSystem, directory: Path, start_offset: int, skipped_types: Collection[int]
-) -> Iterator[MetadataBatch]:
-    for segment in list_partition(fs, directory).segments:
-        with SegmentReader(fs, directory, segment.base_offset) as reader:
-            for chunk in reader.chunks():
-                whole = chunk.table
-                sound = whole if whole.crc_ok.all() else whole.take(slice(0, int(np.argmin(whole.crc_ok))))
-                yield from table_batches(
-                    chunk.buffer,
-                    sound,
-                    base_position=chunk.base_position,
-                    start_offset=start_offset,
-                    skipped_types=skipped_types,
-                )
-                if len(sound) < len(whole):
-                    return

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 from tidelog.model import CheckpointError, CorruptRecordError
 from tidelog.record.control import ControlType
@@ -33,7 +33,7 @@ from tidelog.server.metadata.kraft.batches import (
 from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.manager.cluster_metadata import METADATA_DIRECTORY, SNAPSHOT_NAME
+from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"
@@ -41,21 +41,6 @@ _PART_SUFFIX: Final = ".part"
 _LEFTOVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that a batch needs for a record in addition to its value."""
-
-
-class SnapshotId(NamedTuple):
-    offset: int
-    epoch: int
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.offset:020}-{self.epoch:010}.checkpoint"
-
-    @classmethod
-    def parse(cls, name: str) -> Self | None:
-        """Return the id, or None if the name is not a snapshot's."""
-        match = SNAPSHOT_NAME.fullmatch(name)
-        return None if match is None else cls(int(match[1]), int(match[2]))
 
 
 BOOTSTRAP_ID: Final = SnapshotId(0, 0)
@@ -144,12 +129,6 @@ def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
         file.sync()
     fs.rename(part, path)
     fs.sync_dir(path.parent)
-
-
-def list_snapshots(fs: FileSystem, directory: Path) -> list[SnapshotId]:
-    """Return the ids, sorted by offset and epoch."""
-    found = (SnapshotId.parse(name) for name in fs.list_names(directory))
-    return sorted(one for one in found if one is not None)
 
 
 def leftover_files(fs: FileSystem, directory: Path) -> list[Path]:

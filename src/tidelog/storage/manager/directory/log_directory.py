@@ -44,7 +44,7 @@ from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName

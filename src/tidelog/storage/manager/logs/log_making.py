@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata import require_name
+from tidelog.storage.manager.cluster_metadata_log import require_name
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.logs.log_table import LogTable, new_name

@@ -34,7 +34,7 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
-from tidelog.storage.manager.cluster_metadata import METADATA_TOPIC
+from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
 from tidelog.storage.manager.partition_work import Failures
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition

@@ -27,7 +27,7 @@ from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata import partition_for_writing
+from tidelog.storage.manager.cluster_metadata_log import partition_for_writing
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.logs.log_opening import LogOpening
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches, write_committed_batches
