@@ -10,7 +10,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm venv kernels spark40 archive check test mutants lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
+.PHONY: help prerequisites jvm venv kernels spark40 archive check test mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -74,6 +74,9 @@ soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests (the long fuzz 
 
 mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
 	@$(BIN)/python scripts/mutants.py $(NAMES)
+
+mutation: venv ## break the code at random, and count how much the tests find (SEED=7 ROOMS=record COUNT=50 ARGS=--again)
+	@$(BIN)/python scripts/mutation.py $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(COUNT),--count $(COUNT)) $(ARGS)
 
 lint: venv ## ruff, mypy and the rooms
 	@status=0; for check in "ruff check ." "ruff format --check ." mypy "lint-imports --no-cache"; do \

@@ -20,7 +20,8 @@ test (at least for one parameter set). It *lived* if one of its tests passes. It
 imported, hangs, or ends with an error instead of an assertion, which proves nothing about the rule. The last line
 reports how many were killed. The exit code is 1 unless all were.
 
-The project's tree is only read. ``read_mutants``, ``TreeCopy`` and ``judge`` do not depend on the command line.
+The project's tree is only read. ``read_mutants``, ``TreeCopy`` and ``judge`` do not depend on the command line;
+``scripts/mutation.py`` uses ``TreeCopy`` too.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ import enum
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +54,19 @@ HANG_SECONDS = 600
 """The time limit of a test. A test that exceeds it hangs."""
 ASSERTION = re.compile(r"assert |AssertionError|Failed: (?!Timeout)")
 """The beginning of a failure's message if an assertion, ``pytest.raises`` or ``pytest.fail`` of the test made it."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Edit(Protocol):
+    """A wrong edit of a file."""
+
+    @property
+    def file(self) -> str:
+        """The path of the file, from the root of the project."""
+
+    def apply_to(self, text: str) -> str:
+        """Return the text of the file with the edit."""
 
 
 class MutantError(Exception):
@@ -124,7 +139,7 @@ class TreeCopy:
                 (self.root / name).symlink_to((root / name).resolve())
 
     @contextmanager
-    def with_mutant(self, mutant: Mutant) -> Iterator[None]:
+    def with_mutant(self, mutant: Edit) -> Iterator[None]:
         """Apply a mutant, and restore the file at the end. Raise MutantError if it does not fit."""
         path = self.root / mutant.file
         original = path.read_text()
@@ -141,12 +156,12 @@ class TreeCopy:
         report.unlink(missing_ok=True)
         options = ["-q", "-m", "", "-p", "no:cacheprovider", "-o", f"timeout={HANG_SECONDS}"]
         places = [f"--junitxml={report}", f"--basetemp={self._home / 'tmp'}"]
-        self._python("-m", "pytest", *options, *places, *named, check=False)
+        self.python("-m", "pytest", *options, *places, *named, check=False)
         return read_report(report, named)
 
     def require_own_code(self) -> None:
         """Raise MutantError if the tests would import the code of another tree."""
-        found = self._python("-c", "import tidelog; print(tidelog.__file__)").stdout.strip()
+        found = self.python("-c", "import tidelog; print(tidelog.__file__)").stdout.strip()
         if not Path(found).is_relative_to(self.root):
             raise MutantError(f"the tests would run {found} instead of the copy in {self.root}")
 
@@ -158,13 +173,38 @@ class TreeCopy:
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
             compiled.unlink()
         if path.suffix in KERNEL_SUFFIXES:
-            self._python("setup.py", "--quiet", "build_ext", "--inplace")
+            self.python("setup.py", "--quiet", "build_ext", "--inplace")
 
-    def _python(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def python(
+        self, *arguments: str, check: bool = True, seconds: float | None = None, path: Sequence[Path] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the copy's Python; ``path`` is searched for modules too.
+
+        If the run exceeds the limit in seconds, kill it with its children and raise TimeoutExpired. Raise
+        CalledProcessError if ``check`` is true and the exit code is not 0.
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        environment = kept | {"PYTHONPATH": str(self.root / "src")}  # before an editable install of another tree
+        places = os.pathsep.join(str(one) for one in (self.root / "src", *path))
+        environment = kept | {"PYTHONPATH": places}  # before an editable install of another tree
         command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=check)
+        process = subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        if check and process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command, output, errors)
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def read_report(report: Path, tests: Sequence[str]) -> Outcomes:
@@ -219,25 +259,43 @@ def failing_before(copies: Sequence[TreeCopy], mutants: Iterable[Mutant]) -> lis
     return sorted(failing)
 
 
-def try_mutants(copies: Sequence[TreeCopy], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Verdict, float]]:
-    """Apply each mutant to a free copy. Yield its verdict and duration in seconds, in the mutants' order."""
+def in_free_copies(
+    copies: Sequence[TreeCopy], items: Iterable[Item], work: Callable[[TreeCopy, Item], Result]
+) -> Iterator[Result]:
+    """Do the work for each item with a copy that no other item uses. Yield the results in the items' order."""
     free: SimpleQueue[TreeCopy] = SimpleQueue()
     for copy in copies:
         free.put(copy)
 
-    def try_one(mutant: Mutant) -> tuple[Mutant, Verdict, float]:
-        copy, begun = free.get(), time.monotonic()
+    def one(item: Item) -> Result:
+        copy = free.get()
         try:
-            with copy.with_mutant(mutant):
-                verdict = judge(mutant, copy.run(mutant.tests) if mutant.tests else {})
-        except MutantError as error:
-            verdict = Verdict(Fate.UNCLEAR, str(error))
+            return work(copy, item)
         finally:
             free.put(copy)
-        return mutant, verdict, time.monotonic() - begun
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        yield from pool.map(try_one, mutants)
+        try:
+            yield from pool.map(one, items)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def try_mutant(copy: TreeCopy, mutant: Mutant) -> tuple[Mutant, Verdict, float]:
+    """Apply a mutant to a copy, and run its tests. Return its verdict and the duration in seconds."""
+    begun = time.monotonic()
+    try:
+        with copy.with_mutant(mutant):
+            verdict = judge(mutant, copy.run(mutant.tests) if mutant.tests else {})
+    except MutantError as error:
+        verdict = Verdict(Fate.UNCLEAR, str(error))
+    return mutant, verdict, time.monotonic() - begun
+
+
+def try_mutants(copies: Sequence[TreeCopy], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Verdict, float]]:
+    """Apply each mutant to a free copy. Yield its verdict and duration in seconds, in the mutants' order."""
+    return in_free_copies(copies, mutants, try_mutant)
 
 
 def run_all(mutants: Sequence[Mutant], jobs: int) -> int:
