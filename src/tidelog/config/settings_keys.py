@@ -1,23 +1,22 @@
-"""The broker keys from which the fields of a settings class are read. Thread rule: any thread."""
+"""Settings classes whose fields are broker keys: each field names its key once. Thread rule: any thread."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import field, fields
 from typing import Any
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS
 
+_KEY = "broker key"
+_KAFKAS = object()
 
-class SettingsKeys:
-    def __init__(self, keys: Mapping[str, str]) -> None:
-        """``keys`` maps a field to its broker key."""
-        self._keys = keys
 
-    def default(self, field: str) -> Any:
-        """Return Kafka's default for a field. Raise KeyError if the field is unknown."""
-        return BROKER_KEYS[self._keys[field]].default
+def from_key(key: str, *, default: Any = _KAFKAS) -> Any:
+    """Return a dataclass field for a broker key, by default with Kafka's default. Raise KeyError if it is unknown."""
+    return field(default=BROKER_KEYS[key].default if default is _KAFKAS else default, metadata={_KEY: key})
 
-    def read(self, config: BrokerConfig) -> dict[str, Any]:
-        """Return the values of all fields in a broker's configuration."""
-        return {field: config[key] for field, key in self._keys.items()}
+
+def read_settings(settings: type[Any], config: BrokerConfig) -> dict[str, Any]:
+    """Return the values of all fields with a key, by field name, in a broker's configuration."""
+    return {one.name: config[one.metadata[_KEY]] for one in fields(settings) if _KEY in one.metadata}

@@ -10,19 +10,9 @@ from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.columns import INT_MAX
-from tidelog.config.settings_keys import SettingsKeys
+from tidelog.config.settings_keys import from_key, read_settings
 from tidelog.kernel import OffsetMap
 
-_KEYS = SettingsKeys(
-    {
-        "threads": "log.cleaner.threads",
-        "dedupe_buffer_bytes": "log.cleaner.dedupe.buffer.size",
-        "dedupe_load_factor": "log.cleaner.io.buffer.load.factor",
-        "io_buffer_bytes": "log.cleaner.io.buffer.size",
-        "io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
-        "backoff_ms": "log.cleaner.backoff.ms",
-    }
-)
 MOST_THREADS = 100
 """Kafka has no upper limit; tidelog has one, so that the rest of the broker gets threads too."""
 _LEAST_MAP_BYTES = 4096
@@ -39,22 +29,22 @@ def enough_map_bytes(keys: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
-    threads: int = _KEYS.default("threads")
+    threads: int = from_key("log.cleaner.threads")
     """The number of threads, at least 1. Read from a broker's properties, it is at most ``MOST_THREADS``."""
-    dedupe_buffer_bytes: int = _KEYS.default("dedupe_buffer_bytes")
+    dedupe_buffer_bytes: int = from_key("log.cleaner.dedupe.buffer.size")
     """The bytes for the offset maps of all threads together."""
-    dedupe_load_factor: float = _KEYS.default("dedupe_load_factor")
-    io_buffer_bytes: int = _KEYS.default("io_buffer_bytes")
+    dedupe_load_factor: float = from_key("log.cleaner.io.buffer.load.factor")
+    io_buffer_bytes: int = from_key("log.cleaner.io.buffer.size")
     """The bytes for the read and write buffers of all threads together."""
-    io_max_bytes_per_second: float = _KEYS.default("io_max_bytes_per_second")
+    io_max_bytes_per_second: float = from_key("log.cleaner.io.max.bytes.per.second")
     """The limit for the reads and writes of all threads together."""
-    backoff_ms: int = _KEYS.default("backoff_ms")
+    backoff_ms: int = from_key("log.cleaner.backoff.ms")
     """The wait of a thread that found nothing to clean, in ms."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
         """Read the settings from a broker's properties."""
-        values = _KEYS.read(config)
+        values = read_settings(cls, config)
         return cls(**values | {"threads": min(values["threads"], MOST_THREADS)})
 
     @property
