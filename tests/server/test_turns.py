@@ -28,7 +28,7 @@ from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs import describe_configs
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
-from tidelog.server.handlers.groups import consumer_group_describe, describe_groups, offset_fetch
+from tidelog.server.handlers.groups import consumer_groups, group_administration, offset_fetch
 from tidelog.server.handlers.topics import create_topics
 from tidelog.server.replicas.partition import Partition
 
@@ -157,8 +157,8 @@ def test_a_large_request_that_is_none_ends_its_connection(home: BrokerHome, capl
 @pytest.mark.parametrize(
     ("api", "handler", "fields"),
     [
-        (ApiKey.DESCRIBE_GROUPS, describe_groups, {"groups": NAMES}),
-        (ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group_describe, {"group_ids": NAMES}),
+        (ApiKey.DESCRIBE_GROUPS, group_administration, {"groups": NAMES}),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_groups, {"group_ids": NAMES}),
         (ApiKey.OFFSET_FETCH, offset_fetch, {"groups": [{"group_id": name, "topics": None} for name in NAMES]}),
     ],
     ids=lambda value: value.name if isinstance(value, ApiKey) else "",

@@ -31,6 +31,11 @@ class RequestContext(NamedTuple):
         return self.client.host
 
     @property
+    def client_address(self) -> str:
+        """The host as Java's ``InetAddress`` prints it without a name, ``/127.0.0.1``. Groups store it."""
+        return f"/{self.client_host}"
+
+    @property
     def connection_id(self) -> str:
         return self.client.connection_id
 

@@ -8,8 +8,8 @@ Source: Kafka's ``GroupMetadataManager.listGroups``, ``describeGroups``, ``consu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError
 from tidelog.server.groups.classic.classic_group import ClassicGroup
@@ -22,12 +22,22 @@ from tidelog.server.groups.group_map import Group, GroupMap
 from tidelog.server.groups.journal import Topics
 from tidelog.server.groups.unserved_group import UnservedGroup
 
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.groups import (
+        ConsumerGroupDescribeResponseAssignment,
+        ConsumerGroupDescribeResponseDescribedGroup,
+        DescribedGroupMember,
+        DescribeGroupsResponseDescribedGroup,
+        ListedGroup,
+        Member,
+    )
+
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
 _FIRST_VERSION_WITH_ERRORS = 6
 
 
-def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[Mapping[str, Any]]:
+def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
     """Return the groups of ``states`` and ``types``, ignoring case. An empty filter matches all groups."""
     wanted_states = {state.lower() for state in states}
     wanted_types = {type_.lower() for type_ in types}
@@ -44,12 +54,12 @@ def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[s
     ]
 
 
-def described_group(groups: GroupMap, group_id: str, version: int) -> Mapping[str, Any]:
+def described_group(groups: GroupMap, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
     """Describe one classic group for DescribeGroups."""
     try:
         group = groups.find_classic(group_id)
     except ApiError as error:
-        dead = {"group_id": group_id, "group_state": str(ClassicState.DEAD)}
+        dead: DescribeGroupsResponseDescribedGroup = {"group_id": group_id, "group_state": str(ClassicState.DEAD)}
         if version < _FIRST_VERSION_WITH_ERRORS:
             return dead
         return {**dead, "error_code": error.code, "error_message": error.message}
@@ -67,7 +77,7 @@ def described_group(groups: GroupMap, group_id: str, version: int) -> Mapping[st
 
 def described_consumer_group(
     groups: GroupMap, group_id: str, default_assignor: str, topics: Topics
-) -> Mapping[str, Any]:
+) -> ConsumerGroupDescribeResponseDescribedGroup:
     """Describe one consumer group for ConsumerGroupDescribe."""
     try:
         group = groups.find_consumer(group_id)
@@ -83,8 +93,8 @@ def described_consumer_group(
     }
 
 
-def _described_member(member: ClassicMember, protocol_name: str | None) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _described_member(member: ClassicMember, protocol_name: str | None) -> DescribedGroupMember:
+    described: DescribedGroupMember = {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
@@ -95,7 +105,7 @@ def _described_member(member: ClassicMember, protocol_name: str | None) -> dict[
     return described
 
 
-def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> dict[str, Any]:
+def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -111,7 +121,7 @@ def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: To
     }
 
 
-def _described_partitions(partitions: Partitions, topics: Topics) -> dict[str, Any]:
+def _described_partitions(partitions: Partitions, topics: Topics) -> ConsumerGroupDescribeResponseAssignment:
     """Return the partitions with topic names. Deleted topics are omitted because their names are unknown."""
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     return {

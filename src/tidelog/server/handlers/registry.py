@@ -171,37 +171,29 @@ def _transactions() -> Handlers:
 
 def _groups() -> Handlers:
     from tidelog.server.handlers.groups import (
-        consumer_group_describe,
-        consumer_group_heartbeat,
-        delete_groups,
-        describe_groups,
+        classic_membership,
+        consumer_groups,
         find_coordinator,
-        heartbeat,
-        join_group,
-        leave_group,
-        list_groups,
-        offset_commit,
-        offset_delete,
+        group_administration,
+        offset_commits,
         offset_fetch,
-        sync_group,
-        txn_offset_commit,
     )
 
     return {
-        ApiKey.OFFSET_COMMIT: Handler(offset_commit.handle, offset_commit.refuse),
+        ApiKey.OFFSET_COMMIT: Handler(offset_commits.offset_commit, offset_commits.refuse_offset_commit),
         ApiKey.OFFSET_FETCH: Handler(offset_fetch.handle, offset_fetch.refuse),
         ApiKey.FIND_COORDINATOR: Handler(find_coordinator.handle, find_coordinator.refuse),
-        ApiKey.JOIN_GROUP: Handler(join_group.handle, join_group.refuse),
-        ApiKey.HEARTBEAT: Handler(heartbeat.handle),
-        ApiKey.LEAVE_GROUP: Handler(leave_group.handle),
-        ApiKey.SYNC_GROUP: Handler(sync_group.handle),
-        ApiKey.DESCRIBE_GROUPS: Handler(describe_groups.handle),
-        ApiKey.LIST_GROUPS: Handler(list_groups.handle),
-        ApiKey.DELETE_GROUPS: Handler(delete_groups.handle),
-        ApiKey.TXN_OFFSET_COMMIT: Handler(txn_offset_commit.handle, txn_offset_commit.refuse),
-        ApiKey.OFFSET_DELETE: Handler(offset_delete.handle),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(consumer_group_heartbeat.handle),
-        ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(consumer_group_describe.handle),
+        ApiKey.JOIN_GROUP: Handler(classic_membership.join_group, classic_membership.refuse_join_group),
+        ApiKey.HEARTBEAT: Handler(classic_membership.heartbeat),
+        ApiKey.LEAVE_GROUP: Handler(classic_membership.leave_group),
+        ApiKey.SYNC_GROUP: Handler(classic_membership.sync_group),
+        ApiKey.DESCRIBE_GROUPS: Handler(group_administration.describe_groups),
+        ApiKey.LIST_GROUPS: Handler(group_administration.list_groups),
+        ApiKey.DELETE_GROUPS: Handler(group_administration.delete_groups),
+        ApiKey.TXN_OFFSET_COMMIT: Handler(offset_commits.txn_offset_commit, offset_commits.refuse_txn_offset_commit),
+        ApiKey.OFFSET_DELETE: Handler(offset_commits.offset_delete),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(consumer_groups.heartbeat),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(consumer_groups.describe),
     }
 
 
