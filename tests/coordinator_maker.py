@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log_maker import batch, write_segment
-from tidelog.record.internal.frames import encode_key, encode_value
-from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.internal_records.frames import encode_key, encode_value
+from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 

@@ -11,7 +11,7 @@ from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FORMATS, KRAFT_SETS, footprint, manifest
 from server.metadata.left_directory import left
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.image import ConfigResource

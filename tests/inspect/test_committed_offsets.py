@@ -15,8 +15,8 @@ from log_maker import TRANSACTIONAL, batch, marker, write_segment
 from tidelog.inspect.committed_offsets import GroupOffsets, read_committed_offsets
 from tidelog.inspect.offsets import LogEnds, log_ends
 from tidelog.model import TopicPartition
-from tidelog.record.internal.frames import encode_key, encode_value
-from tidelog.record.internal.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.frames import encode_key, encode_value
+from tidelog.record.internal_records.group_tables import GROUP_TYPES
 from tidelog.storage.fs import LOCAL
 
 LINE = re.compile(r'^\| offset: (\d+) .* key: (\{"type":"1".*?\}) payload: (.*)$')

@@ -12,8 +12,8 @@ import pytest
 from cli.runner import run
 from log_maker import batch
 from tidelog.inspect.dump import KafkaFormatOptions, PayloadDecoder, dump_kafka_format
-from tidelog.record.internal.frames import encode_framed
-from tidelog.record.internal.remote_tables import MESSAGES
+from tidelog.record.internal_records.frames import encode_framed
+from tidelog.record.internal_records.remote_tables import MESSAGES
 
 PARTITION = {"name": "foo", "id": "Mkr1rk9yGxCQeEKL8FSvcg", "partition": 0}
 DELETE = encode_framed(

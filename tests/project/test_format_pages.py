@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from project.format_pages import Example, examples
-from tidelog.record.internal.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.group_tables import GROUP_TYPES
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "format").glob("*.md"))
 EXAMPLES = [example for page in PAGES for example in examples(page)]

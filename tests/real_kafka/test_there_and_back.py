@@ -25,7 +25,7 @@ from real_kafka.broker import CLUSTER_ID, PATIENCE_S, Broker
 from real_kafka.kafka_tools import KafkaTools
 from real_kafka.test_cluster_metadata import OwnNode
 from server.server_process import serving
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata

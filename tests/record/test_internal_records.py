@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import CorruptRecordError, InvalidRecordError, Record, UnsupportedFormatError
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.record.internal import (
+from tidelog.record.internal_records import (
     control_tables,
     group_tables,
     metadata_tables,
@@ -20,10 +20,10 @@ from tidelog.record.internal import (
     share_tables,
     transaction_tables,
 )
-from tidelog.record.internal.decoder import decode_message
-from tidelog.record.internal.defaults import with_defaults
-from tidelog.record.internal.encoder import encode_message
-from tidelog.record.internal.frames import (
+from tidelog.record.internal_records.decoder import decode_message
+from tidelog.record.internal_records.defaults import with_defaults
+from tidelog.record.internal_records.encoder import encode_message
+from tidelog.record.internal_records.frames import (
     KeyValueMessages,
     decode_framed,
     decode_key,
@@ -32,9 +32,9 @@ from tidelog.record.internal.frames import (
     encode_key,
     encode_value,
 )
-from tidelog.record.internal.json_text import java_double, kafka_json
-from tidelog.record.internal.schema import Message, parse_messages
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.json_text import java_double, kafka_json
+from tidelog.record.internal_records.schema import Message, parse_messages
+from tidelog.record.internal_records.text import java_text
 
 RECORDS = Path(__file__).resolve().parents[1] / "inspect" / "data" / "records"
 COORDINATORS = [

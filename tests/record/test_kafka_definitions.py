@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from real_kafka.java import CACHE, NEWEST, ensure_jars
-from tidelog.record.internal import (
+from tidelog.record.internal_records import (
     control_tables,
     group_tables,
     metadata_tables,
@@ -23,7 +23,7 @@ from tidelog.record.internal import (
     share_tables,
     transaction_tables,
 )
-from tidelog.record.internal.schema import MAX_VERSION, Field, Message, Versions
+from tidelog.record.internal_records.schema import MAX_VERSION, Field, Message, Versions
 
 pytestmark = pytest.mark.kafka
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.record.internal.frames import decode_key, decode_value
-from tidelog.record.internal.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.frames import decode_key, decode_value
+from tidelog.record.internal_records.group_tables import GROUP_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
-from tidelog.record.internal.frames import decode_key, decode_value
-from tidelog.record.internal.transaction_state import TransactionState
-from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.internal_records.frames import decode_key, decode_value
+from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem

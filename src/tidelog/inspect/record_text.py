@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidelog.model import Header
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

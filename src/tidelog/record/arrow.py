@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidelog.kernel import RecordColumns
 from tidelog.model import InvalidRecordError
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 
 TimestampUnit = Literal["ms", "us", "int64"]
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from tidelog.model import CorruptRecordError, UnsupportedFormatError
 from tidelog.record.control import ControlType
-from tidelog.record.internal import control_tables
-from tidelog.record.internal.decoder import decode_message
-from tidelog.record.internal.defaults import with_defaults
-from tidelog.record.internal.encoder import encode_message
-from tidelog.record.internal.schema import Message
+from tidelog.record.internal_records import control_tables
+from tidelog.record.internal_records.decoder import decode_message
+from tidelog.record.internal_records.defaults import with_defaults
+from tidelog.record.internal_records.encoder import encode_message
+from tidelog.record.internal_records.schema import Message
 
 _MESSAGES: Final[dict[ControlType, Message]] = {
     ControlType.LEADER_CHANGE: control_tables.LEADER_CHANGE,

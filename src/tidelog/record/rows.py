@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tidelog.kernel import RecordColumns
 from tidelog.model import Header, Record, TimestampType
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 
 Bytes = bytes | bytearray | memoryview
 HeaderLike = tuple[str, Bytes | None]

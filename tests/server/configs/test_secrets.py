@@ -22,8 +22,8 @@ from tidelog.inspect.dump.json_payload import payload_json
 from tidelog.inspect.dump.options import PayloadDecoder
 from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
-from tidelog.record.internal.frames import encode_framed
-from tidelog.record.internal.metadata_tables import METADATA_TYPES
+from tidelog.record.internal_records.frames import encode_framed
+from tidelog.record.internal_records.metadata_tables import METADATA_TYPES
 from tidelog.runtime.logging_setup import LineFormatter
 
 BROKER = 4

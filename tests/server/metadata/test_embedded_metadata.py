@@ -11,7 +11,7 @@ from server.metadata.metadata_home import METADATA, MetadataHome, create, run, s
 from tidelog.model import ConfigError, CorruptRecordError, StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.control import ControlType
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.image import MetadataChange

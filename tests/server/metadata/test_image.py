@@ -8,9 +8,9 @@ import pytest
 
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, with_topic
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
-from tidelog.record.internal.frames import encode_framed
-from tidelog.record.internal.metadata_tables import MESSAGES
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.frames import encode_framed
+from tidelog.record.internal_records.metadata_tables import MESSAGES
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType

@@ -21,7 +21,7 @@ from tidelog.model import (
     StorageError,
     TidelogError,
 )
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType

@@ -26,7 +26,7 @@ from server.transactions.modelled_producer import Fate, ModelledProducer, Modell
 from state_machines import run_machine
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_state import TransactionState as State
 from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.rules.state_records import record_of, transactional_id_of
 from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, ProducerIdAndEpoch, TransactionRecord

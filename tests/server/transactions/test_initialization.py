@@ -18,7 +18,7 @@ from server.transactions.transaction_cases import (
     transaction,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_state import TransactionState as State
 from tidelog.server.transactions.rules.initialization import Initialization, initialize
 from tidelog.server.transactions.rules.transaction import (
     LAST_EPOCH,

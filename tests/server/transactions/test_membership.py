@@ -19,7 +19,7 @@ from server.transactions.transaction_cases import (
 )
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_state import TransactionState as State
 from tidelog.server.transactions.rules.membership import add, missing
 from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, ProducerIdAndEpoch, Transaction
 

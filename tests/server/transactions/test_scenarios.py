@@ -14,7 +14,7 @@ from server.transactions.transaction_cases import refusal
 from tidelog.model import Record, TimestampType, TopicPartition
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.build import build_batch
-from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_state import TransactionState as State
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.listing import TransactionFilter
 from tidelog.server.transactions.rules.initialization import Initialization

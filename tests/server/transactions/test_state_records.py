@@ -13,8 +13,8 @@ from conftest import GoldenFactory
 from golden_sets import EVERYTHING, KRAFT_SETS
 from server.transactions.transaction_cases import PARTITIONS, PRODUCER_ID, record
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
-from tidelog.record.internal.transaction_state import STATES_BY_LABEL
-from tidelog.record.internal.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_state import STATES_BY_LABEL
+from tidelog.record.internal_records.transaction_state import TransactionState as State
 from tidelog.server.transactions.rules.state_records import key_of, record_of, transactional_id_of, value_of
 from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, TransactionRecord
 

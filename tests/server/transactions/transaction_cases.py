@@ -9,7 +9,7 @@ from typing import Any
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch, Transaction, TransactionRecord
 
 NOW = 1_700_000_000_000

@@ -187,14 +187,14 @@ class TestFilesThatMove:
     def test_when_the_directory_is_renamed(
         self, home: LogHome, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        move, readers = LogSegment.moved_to, Readers(log)
+        move, readers = LogSegment.set_directory, Readers(log)
 
         def slow(segment: LogSegment, directory: Path) -> None:
             if segment.base_offset == 0:
                 readers.begin()
             move(segment, directory)
 
-        monkeypatch.setattr(LogSegment, "moved_to", slow)
+        monkeypatch.setattr(LogSegment, "set_directory", slow)
         log.rename(home.directory.with_name("t-0.gone-delete"))
         answers = readers.answers()
         assert not [answer for answer in answers if isinstance(answer, BaseException)]

@@ -544,7 +544,7 @@ class TestEnd:
         batches = fill(segment)
         segment.append_aborted(AbortedTransaction(7, BASE, BASE + 50, BASE))
         (tmp_path / "t-0").rename(tmp_path / "t-0.1-delete")
-        segment.moved_to(tmp_path / "t-0.1-delete")
+        segment.set_directory(tmp_path / "t-0.1-delete")
         put(segment, plain(BASE + 100))
         segment.append_aborted(AbortedTransaction(7, BASE + 60, BASE + 70, BASE))
         assert segment.truncate_to(BASE + 50) == sum(map(len, batches[5:])) + len(plain(BASE))
@@ -599,7 +599,7 @@ class TestRecover:
                 harm(log.with_suffix(suffix))
             result = recovered(tmp_path)
             assert {suffix: log.with_suffix(suffix).read_bytes() for suffix in wanted} == wanted
-            assert (result.end_offset, result.cut_bytes, result.batches) == (BASE + 100, 0, 10)
+            assert (result.end_offset, result.truncated_bytes, result.batches) == (BASE + 100, 0, 10)
         assert not log.with_suffix(".txnindex").exists()
 
     @pytest.mark.parametrize("number", range(10))
@@ -616,7 +616,7 @@ class TestRecover:
             log.write_bytes(damaged)
             result = recovered(tmp_path)
             assert log.read_bytes() == whole[: one * number]
-            assert (result.end_offset, result.cut_bytes) == (BASE + 10 * number, len(damaged) - one * number)
+            assert (result.end_offset, result.truncated_bytes) == (BASE + 10 * number, len(damaged) - one * number)
             last = OffsetIndexReader(log.with_suffix(".index").read_bytes(), BASE).entries()[0].tolist()
             assert last == [BASE + 10 * at + 9 for at in range(1, number)]
 

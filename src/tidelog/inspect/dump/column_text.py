@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import RecordColumns
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 
 
 class StringColumn(NamedTuple):

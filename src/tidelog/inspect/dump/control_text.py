@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from tidelog.model import CorruptRecordError
 from tidelog.record.control import ControlType, EndTransactionMarker, control_type_id
-from tidelog.record.internal.control_tables import (
+from tidelog.record.internal_records.control_tables import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
 )
-from tidelog.record.internal.decoder import decode_message
-from tidelog.record.internal.defaults import with_defaults
-from tidelog.record.internal.json_text import kafka_json
-from tidelog.record.internal.schema import Message
+from tidelog.record.internal_records.decoder import decode_message
+from tidelog.record.internal_records.defaults import with_defaults
+from tidelog.record.internal_records.json_text import kafka_json
+from tidelog.record.internal_records.schema import Message
 
 MESSAGES: dict[int, tuple[str, Message]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange:", LEADER_CHANGE),

@@ -24,7 +24,7 @@ from tidelog.record.attributes import (
     codec_of,
     timestamp_type_of,
 )
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 from tidelog.storage.fs import File
 from tidelog.storage.segment.segment_reader import file_chunks
 

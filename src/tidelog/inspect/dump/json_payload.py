@@ -22,10 +22,16 @@ from tidelog.inspect.dump.options import PayloadDecoder
 from tidelog.inspect.dump.payload_text import COORDINATOR_TYPES, open_consumer_protocol
 from tidelog.model import TidelogError
 from tidelog.record.control import ControlType, EndTransactionMarker, control_type_id
-from tidelog.record.internal.frames import DecodedRecord, KeyValueMessages, decode_framed, decode_key, decode_value
-from tidelog.record.internal.metadata_tables import METADATA_TYPES
-from tidelog.record.internal.remote_tables import REMOTE_LOG_TYPES
-from tidelog.record.internal.schema import Message
+from tidelog.record.internal_records.frames import (
+    DecodedRecord,
+    KeyValueMessages,
+    decode_framed,
+    decode_key,
+    decode_value,
+)
+from tidelog.record.internal_records.metadata_tables import METADATA_TYPES
+from tidelog.record.internal_records.remote_tables import REMOTE_LOG_TYPES
+from tidelog.record.internal_records.schema import Message
 from tidelog.record.quorum import quorum_fields
 
 Json = dict[str, Any]

@@ -31,7 +31,7 @@ from tidelog.record.attributes import (
     codec_of,
     timestamp_type_of,
 )
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.text import java_text
 from tidelog.record.legacy import LegacyMessage
 
 Complain = Callable[[str], None]

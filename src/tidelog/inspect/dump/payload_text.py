@@ -17,17 +17,17 @@ from typing import Any
 from tidelog.inspect.dump.options import KafkaFormatOptions, PayloadDecoder, ValueClass
 from tidelog.inspect.dump.remote_text import remote_metadata_text
 from tidelog.model import CorruptRecordError
-from tidelog.record.internal.control_tables import CONSUMER_ASSIGNMENT, CONSUMER_SUBSCRIPTION
-from tidelog.record.internal.decoder import UNDERFLOW, decode_message, read_unsigned_varint
-from tidelog.record.internal.frames import METADATA_FRAME_VERSION, KeyValueMessages, read_prefix
-from tidelog.record.internal.group_tables import GROUP_TYPES
-from tidelog.record.internal.json_text import kafka_json
-from tidelog.record.internal.metadata_tables import METADATA_TYPES, TYPE_NAMES
-from tidelog.record.internal.remote_tables import REMOTE_LOG_TYPES
-from tidelog.record.internal.schema import Message
-from tidelog.record.internal.share_tables import SHARE_TYPES
-from tidelog.record.internal.text import java_text
-from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.internal_records.control_tables import CONSUMER_ASSIGNMENT, CONSUMER_SUBSCRIPTION
+from tidelog.record.internal_records.decoder import UNDERFLOW, decode_message, read_unsigned_varint
+from tidelog.record.internal_records.frames import METADATA_FRAME_VERSION, KeyValueMessages, read_prefix
+from tidelog.record.internal_records.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.json_text import kafka_json
+from tidelog.record.internal_records.metadata_tables import METADATA_TYPES, TYPE_NAMES
+from tidelog.record.internal_records.remote_tables import REMOTE_LOG_TYPES
+from tidelog.record.internal_records.schema import Message
+from tidelog.record.internal_records.share_tables import SHARE_TYPES
+from tidelog.record.internal_records.text import java_text
+from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
 
 PayloadText = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
 

@@ -23,7 +23,7 @@ from tidelog.config.key import Key
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import KeyType, format_value
 from tidelog.model import ConfigError
-from tidelog.record.internal.schema import LONGEST_STRING
+from tidelog.record.internal_records.schema import LONGEST_STRING
 from tidelog.server.configs.resource_type import ResourceType
 
 

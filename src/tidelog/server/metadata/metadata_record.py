@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tidelog.record.internal.frames import decode_framed, encode_framed
-from tidelog.record.internal.metadata_tables import MESSAGES, METADATA_TYPES
+from tidelog.record.internal_records.frames import decode_framed, encode_framed
+from tidelog.record.internal_records.metadata_tables import MESSAGES, METADATA_TYPES
 
 _VERSIONS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "RegisterBrokerRecord": ((30, 4), (17, 3), (8, 2), (0, 1)),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.runtime.metrics import Sample
 from tidelog.server.executor import Spawn
 from tidelog.server.replicas.replica_manager import ReplicaManager

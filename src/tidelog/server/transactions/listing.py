@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal.transaction_state import STATES_BY_LABEL, TransactionState
+from tidelog.record.internal_records.transaction_state import STATES_BY_LABEL, TransactionState
 from tidelog.server.groups.consumer.pattern.syntax import PatternError
 from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord

@@ -211,7 +211,7 @@ class Loading:
 
         def on_segment(segment: RecoveredSegment) -> None:
             nonlocal left
-            read = min(left, segment.size + segment.cut_bytes)
+            read = min(left, segment.size + segment.truncated_bytes)
             left -= read
             self.remaining_segments[thread] = max(0, self.remaining_segments[thread] - 1)
             with self._lock:

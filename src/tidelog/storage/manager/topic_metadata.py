@@ -18,8 +18,8 @@ from tidelog import kernel
 from tidelog.config.topic_settings import topic_texts
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.record.internal.frames import decode_framed
-from tidelog.record.internal.metadata_tables import METADATA_TYPES
+from tidelog.record.internal_records.frames import decode_framed
+from tidelog.record.internal_records.metadata_tables import METADATA_TYPES
 from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.manager.cluster_metadata_log import (

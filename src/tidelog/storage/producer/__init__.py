@@ -4,7 +4,7 @@ from tidelog.storage.producer.append_info import CompletedTransaction, ProducerA
 from tidelog.storage.producer.append_origin import AppendOrigin
 from tidelog.storage.producer.entry import CachedBatch, LastRecord, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
-from tidelog.storage.producer.replay_rows import rows_with_a_trace
+from tidelog.storage.producer.replay_rows import relevant_rows
 from tidelog.storage.producer.snapshot import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
 from tidelog.storage.producer.state import (
     LATE_TRANSACTION_BUFFER_MS,
@@ -38,5 +38,5 @@ __all__ = [
     "format_snapshot",
     "parse_snapshot",
     "read_marker",
-    "rows_with_a_trace",
+    "relevant_rows",
 ]

@@ -37,7 +37,7 @@ def replay_batches(table: BatchTable, rows: NDArray[np.intp]) -> Iterator[Replay
     return map(ReplayBatch._make, zip(*columns, strict=True))
 
 
-def rows_with_a_trace(table: BatchTable) -> NDArray[np.intp]:
+def relevant_rows(table: BatchTable) -> NDArray[np.intp]:
     """Return the ascending rows of all control batches and the relevant data batches with a producer id."""
     rows = np.flatnonzero(table.producer_id >= 0)
     if len(rows) <= BATCHES_TO_RETAIN + 1:

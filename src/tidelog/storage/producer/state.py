@@ -29,8 +29,8 @@ from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import (
     ReplayBatch,
     first_of_each_producer,
+    relevant_rows,
     replay_batches,
-    rows_with_a_trace,
 )
 from tidelog.storage.producer.snapshot import format_snapshot, parse_snapshot
 from tidelog.storage.producer.transactions import Transactions
@@ -160,7 +160,7 @@ class ProducerState:
                 self._loading.compute_if_absent(producer_id)
         ended = []
         view = memoryview(buffer).cast("B")
-        for batch in replay_batches(table, rows_with_a_trace(table)):
+        for batch in replay_batches(table, relevant_rows(table)):
             entry = self._entries.get(batch.producer_id)
             if entry is None:
                 entry = ProducerEntry(producer_id=batch.producer_id)

@@ -74,7 +74,7 @@ class IndexBuilder:
             entries[1] += shift
         return entries
 
-    def foresee(self, table: BatchTable) -> Entries:
+    def preview(self, table: BatchTable) -> Entries:
         """Return the result of ``add`` without changing the state, up to the first batch that it would refuse."""
         return select_index_entries(
             table.position,

@@ -93,7 +93,7 @@ class LogSegment:
         segment = cls(fs, directory, base_offset, limits, now_ms=now_ms)
         segment.grow_indexes()
         segment._indexes.growing()
-        segment.make_room()
+        segment.preallocate()
         return segment
 
     # --- properties ---
@@ -262,7 +262,7 @@ class LogSegment:
         """Become the active segment, whose indexes have room for more entries after the first append."""
         self._indexes.begin_to_grow()
 
-    def make_room(self) -> None:
+    def preallocate(self) -> None:
         """Preallocate the ``.log`` of a new segment if ``preallocate`` is set."""
         if self._limits.preallocate:
             self._file.allocate(self._limits.segment_bytes)
@@ -390,12 +390,12 @@ class LogSegment:
             old = self.path_of(kind)
             if self._fs.exists(old):
                 self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
-        self.renamed(state)
+        self.set_state(state)
 
-    def renamed(self, state: FileState) -> None:
+    def set_state(self, state: FileState) -> None:
         """Use another suffix, which the files have or are about to get."""
         self._state = state
-        self._indexes.moved_to(self._directory, self._state)
+        self._indexes.set_names(self._directory, self._state)
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """Use another size and age limit. The index interval and the index size stay as they were at the creation."""
@@ -405,10 +405,10 @@ class LogSegment:
             segment_index_bytes=self._limits.segment_index_bytes,
         )
 
-    def moved_to(self, directory: Path) -> None:
+    def set_directory(self, directory: Path) -> None:
         """Use the new path of the log's renamed directory."""
         self._directory = directory
-        self._indexes.moved_to(self._directory, self._state)
+        self._indexes.set_names(self._directory, self._state)
 
     # --- inside ---
 
@@ -428,7 +428,7 @@ class LogSegment:
         rooms = self._index_rooms()
         if min(rooms) <= 0 or len(table) <= min(rooms):
             return min(rooms) > 0
-        offered, taken = self._foreseen(table)
+        offered, taken = self._previewed(table)
         return not len(offered) or (len(offered) <= rooms[0] and int((taken < offered[-1]).sum()) < rooms[1])
 
     def _rows_before_full(self, table: BatchTable) -> int:
@@ -436,8 +436,8 @@ class LogSegment:
         rooms = self._index_rooms()
         if min(rooms) <= 0 or len(table) <= min(rooms):
             return len(table) if min(rooms) > 0 else 0
-        foreseen = zip(self._foreseen(table), rooms, strict=True)
-        full = [int(made[room - 1]) for made, room in foreseen if len(made) >= room]
+        previewed = zip(self._previewed(table), rooms, strict=True)
+        full = [int(made[room - 1]) for made, room in previewed if len(made) >= room]
         return int(np.searchsorted(table.position, min(full), side="right")) if full else len(table)
 
     def _index_rooms(self) -> tuple[int, int]:
@@ -445,9 +445,9 @@ class LogSegment:
         offset_index, time_index = self._indexes.growing()
         return offset_index.max_entries - offset_index.entries, time_index.max_entries - 1 - time_index.entries
 
-    def _foreseen(self, table: BatchTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _previewed(self, table: BatchTable) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the positions (as in ``table``) of the batches that get an offset entry, and a time entry."""
-        _, positions, timestamps, _ = self._index_builder().foresee(table)
+        _, positions, timestamps, _ = self._index_builder().preview(table)
         before = np.concatenate(([self.time_index.last_entry.timestamp], timestamps[:-1]))
         return positions, positions[timestamps > before]
 

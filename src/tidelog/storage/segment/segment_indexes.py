@@ -98,7 +98,7 @@ class SegmentIndexes:
             index.close_without_trim()
         self._close_transactions()
 
-    def moved_to(self, directory: Path, state: FileState) -> None:
+    def set_names(self, directory: Path, state: FileState) -> None:
         """Use the new names of the files."""
         self._directory = directory
         self._state = state

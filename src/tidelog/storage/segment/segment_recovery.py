@@ -51,7 +51,7 @@ class RecoveredSegment:
     base_offset: int
     end_offset: int
     size: int
-    cut_bytes: int
+    truncated_bytes: int
     batches: int
     emptied: bool
     """True if the segment was emptied, because its offsets cannot ascend in any index."""
@@ -71,7 +71,7 @@ class SegmentWalk:
     time_index: bytes
 
 
-class _Gathered:
+class _ValidBatches:
     """The valid batches so far."""
 
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
@@ -110,7 +110,7 @@ def walk_segment(
     Raise OffsetOverflowError (a StorageError) if a valid batch's offset is more than 31 bits above the base offset.
     Raise StorageError if an offset is below the base offset, or the file is larger than 2 GiB.
     """
-    gathered = _Gathered(base_offset, index_interval_bytes)
+    gathered = _ValidBatches(base_offset, index_interval_bytes)
     with SegmentReader(fs, directory, base_offset) as reader:
         size = reader.size
         if size > MAX_SEGMENT_BYTES:
@@ -119,7 +119,7 @@ def walk_segment(
             _walk_batches(reader, gathered, on_batches)
             return gathered.finish(size, emptied=False)
         except InvalidOffsetError:
-            return _Gathered(base_offset, index_interval_bytes).finish(size, emptied=True)
+            return _ValidBatches(base_offset, index_interval_bytes).finish(size, emptied=True)
 
 
 def rebuild_segment(
@@ -157,7 +157,7 @@ def rebuild_segment(
         base_offset=base_offset,
         end_offset=walk.end_offset,
         size=walk.size,
-        cut_bytes=walk.size_before - walk.size,
+        truncated_bytes=walk.size_before - walk.size,
         batches=walk.batches,
         emptied=walk.emptied,
     )
@@ -173,7 +173,7 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
                 raise
 
 
-def _walk_batches(reader: SegmentReader, gathered: _Gathered, on_batches: BatchListener) -> None:
+def _walk_batches(reader: SegmentReader, gathered: _ValidBatches, on_batches: BatchListener) -> None:
     for buffer, table, _ in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
         if not len(table):
             return

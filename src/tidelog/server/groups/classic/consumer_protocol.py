@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.model import CorruptRecordError
-from tidelog.record.internal.decoder import decode_message
-from tidelog.record.internal.encoder import encode_message
-from tidelog.record.internal.frames import read_prefix
-from tidelog.record.internal.schema import Message, parse_messages
+from tidelog.record.internal_records.decoder import decode_message
+from tidelog.record.internal_records.encoder import encode_message
+from tidelog.record.internal_records.frames import read_prefix
+from tidelog.record.internal_records.schema import Message, parse_messages
 
 PROTOCOL_TYPE = "consumer"
 """The protocol type of consumers, to which this module applies."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from tidelog.record.internal.frames import decode_key, decode_value, encode_key, encode_value
-from tidelog.record.internal.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.frames import decode_key, decode_value, encode_key, encode_value
+from tidelog.record.internal_records.group_tables import GROUP_TYPES
 
 
 class GroupRecord(NamedTuple):

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.model import TopicPartition
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.groups.log.group_record import GroupRecord
 from tidelog.server.groups.offsets.offset_store import CommittedOffset
 from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.messages import write_response
-from tidelog.record.internal.encoder import unsigned_varint
+from tidelog.record.internal_records.encoder import unsigned_varint
 from tidelog.server.response import EncodedResponse
 
 _THROTTLE_BYTES: Final = 4

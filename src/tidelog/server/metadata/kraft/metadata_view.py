@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidelog.record.internal.metadata_tables import MESSAGES
+from tidelog.record.internal_records.metadata_tables import MESSAGES
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import chunk_batches
 from tidelog.server.metadata.kraft.quorum import past_voters

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tidelog.model import CheckpointError
-from tidelog.record.internal.schema import ZERO_UUID
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
 
 QUORUM_STATE_FILE: Final = "quorum-state"

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.server.transactions.rules.transaction import (
     LAST_EPOCH,
     NO_EPOCH,

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.model import TopicPartition, UnsupportedFormatError
-from tidelog.record.internal.frames import decode_key, decode_value, encode_key, encode_value
-from tidelog.record.internal.transaction_state import TransactionState
-from tidelog.record.internal.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.internal_records.frames import decode_key, decode_value, encode_key, encode_value
+from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 from tidelog.server.transactions.rules.transaction import NO_PRODUCER_ID, TransactionRecord
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from tidelog.model import TopicPartition
-from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_state import TransactionState
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

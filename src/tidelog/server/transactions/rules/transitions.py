@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidelog.model import TopicPartition
-from tidelog.record.internal.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.server.transactions.rules.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,

@@ -60,7 +60,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
     _write_places(state, staged, first, epoch)
     replaced = state.active if state.active.base_offset == first else None
     if replaced is not None:  # before the rename: a reader that opens it from here on must not open the new file
-        replaced.renamed(FileState.DELETED)
+        replaced.set_state(FileState.DELETED)
     try:
         _write_indexes(state, staged, first)
         state.fs.rename(staged.path, segment_file(state.directory, first, FileKind.LOG))
@@ -68,7 +68,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
         state.fs.sync_dir(root)
     except StorageError:
         if replaced is not None:
-            replaced.renamed(FileState.LIVE)
+            replaced.set_state(FileState.LIVE)
         raise
     _take_over(state, staged, first)
     if replaced is not None:

@@ -55,12 +55,12 @@ def replace_segments(
         )
     # Before the swap, so that a file opened from here on is the old segment's, or missing, but never the new one's.
     for segment in there:
-        segment.renamed(FileState.DELETED)
+        segment.set_state(FileState.DELETED)
     try:
         swap_in(state.fs, state.directory, [cleaned.base_offset for cleaned in new], [one.base_offset for one in there])
     except StorageError:
         for segment in there:
-            segment.renamed(FileState.LIVE)
+            segment.set_state(FileState.LIVE)
         raise
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
     replaced = [

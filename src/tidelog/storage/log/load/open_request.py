@@ -80,7 +80,7 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
     active = segments.last
     active.grow_indexes()
     if loaded.made_segment:
-        active.make_room()
+        active.preallocate()
     end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
     state = LogState(
         fs=request.fs,

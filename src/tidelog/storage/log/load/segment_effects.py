@@ -21,7 +21,7 @@ from tidelog.kernel.table import COLUMNS
 from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.state.producer_state import LogProducerState
-from tidelog.storage.producer import rows_with_a_trace
+from tidelog.storage.producer import relevant_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -44,7 +44,7 @@ class SegmentEffects:
         self._end_offset = table.summary.last_offset + 1
         if table.summary.producer_id < 0:
             return
-        rows = rows_with_a_trace(table)
+        rows = relevant_rows(table)
         view = memoryview(buffer).cast("B")
         first = int(table.position[0])
         sizes = np.where(table.is_control[rows], table.size[rows], 0)

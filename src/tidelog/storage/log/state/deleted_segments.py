@@ -39,7 +39,7 @@ class DeletedSegments:
     def add_renamed(self, segments: Iterable[LogSegment], due_ms: int) -> None:
         """Add segments whose files have the suffix ``.deleted`` already."""
         for segment in segments:
-            segment.renamed(FileState.DELETED)
+            segment.set_state(FileState.DELETED)
             self._queue.append((due_ms, segment))
 
     def add_files(self, paths: Iterable[Path], due_ms: int) -> None:
@@ -65,7 +65,7 @@ class DeletedSegments:
         """Take over the new path of the log's directory, which was renamed."""
         for number, (due_ms, item) in enumerate(self._queue):
             if isinstance(item, LogSegment):
-                item.moved_to(directory)
+                item.set_directory(directory)
             else:
                 self._queue[number] = (due_ms, directory / item.name)
 

@@ -240,7 +240,7 @@ class LogState:
             for parent in {self.directory.parent, directory.parent}:
                 self.fs.sync_dir(parent)
         for segment in self.segments:
-            segment.moved_to(directory)
+            segment.set_directory(directory)
         self.deleted.moved_to(directory)
         self.producers.moved_to(directory)
         self.topic.moved_to(directory)

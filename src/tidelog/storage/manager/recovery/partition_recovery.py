@@ -67,7 +67,7 @@ def recover_partition(
         segments=len(log.base_offsets),
         recovered_segments=len(log.recovered),
         batches=sum(segment.batches for segment in log.recovered),
-        cut_bytes=sum(segment.cut_bytes for segment in log.recovered),
+        cut_bytes=sum(segment.truncated_bytes for segment in log.recovered),
         deleted_segments=len(log.deleted),
         removed_files=len(log.removed_files),
         log_starts_inside_segment=log.log_start_offset > log.base_offsets[0],

@@ -86,7 +86,7 @@ class _Run:
 
     def _load_one(self, partition: PartitionPlan, walks: WalkThreads) -> RecoveredPartition:
         def on_segment(segment: RecoveredSegment) -> None:
-            self._work.add_progress(partition.name, segment.size + segment.cut_bytes)
+            self._work.add_progress(partition.name, segment.size + segment.truncated_bytes)
             self._work.check_cancelled()
 
         return recover_partition(self._fs, self._path, partition, self._options, threads=walks, on_segment=on_segment)

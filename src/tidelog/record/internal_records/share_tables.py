@@ -5,8 +5,8 @@ They are facts of Kafka's message definitions (module share-coordinator). The sc
 
 from __future__ import annotations
 
-from tidelog.record.internal.frames import pair_up
-from tidelog.record.internal.schema import parse_messages
+from tidelog.record.internal_records.frames import pair_up
+from tidelog.record.internal_records.schema import parse_messages
 
 MESSAGES = parse_messages(
     """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from tidelog.record.internal.schema import Field, Message
+from tidelog.record.internal_records.schema import Field, Message
 
 
 def with_defaults(message: Message, values: Mapping[str, Any], version: int) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tidelog.record.internal.frames import by_api_key
-from tidelog.record.internal.schema import parse_messages
+from tidelog.record.internal_records.frames import by_api_key
+from tidelog.record.internal_records.schema import parse_messages
 
 MESSAGES = parse_messages(
     """

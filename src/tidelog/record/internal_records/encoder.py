@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidelog.model import InvalidRecordError, UnsupportedFormatError
-from tidelog.record.internal.schema import LONGEST_STRING, Field, Message
+from tidelog.record.internal_records.schema import LONGEST_STRING, Field, Message
 
 _FIXED = {
     "boolean": ">?",

@@ -5,8 +5,8 @@ They are facts of Kafka's message definitions (module storage). The schema modul
 
 from __future__ import annotations
 
-from tidelog.record.internal.frames import by_api_key
-from tidelog.record.internal.schema import parse_messages
+from tidelog.record.internal_records.frames import by_api_key
+from tidelog.record.internal_records.schema import parse_messages
 
 MESSAGES = parse_messages(
     """

@@ -6,8 +6,8 @@ and 18 were never released). The schema module explains the notation. Brokers be
 
 from __future__ import annotations
 
-from tidelog.record.internal.frames import pair_up
-from tidelog.record.internal.schema import parse_messages
+from tidelog.record.internal_records.frames import pair_up
+from tidelog.record.internal_records.schema import parse_messages
 
 MESSAGES = parse_messages(
     """

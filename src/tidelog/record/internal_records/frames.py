@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.model import CorruptRecordError
-from tidelog.record.internal.decoder import UNDERFLOW, decode_message, read_unsigned_varint
-from tidelog.record.internal.encoder import encode_message, unsigned_varint
-from tidelog.record.internal.schema import Message
+from tidelog.record.internal_records.decoder import UNDERFLOW, decode_message, read_unsigned_varint
+from tidelog.record.internal_records.encoder import encode_message, unsigned_varint
+from tidelog.record.internal_records.schema import Message
 
 METADATA_FRAME_VERSION = 1
 

@@ -7,7 +7,7 @@ and raft). The schema module explains the notation.
 
 from __future__ import annotations
 
-from tidelog.record.internal.schema import parse_messages
+from tidelog.record.internal_records.schema import parse_messages
 
 MESSAGES = parse_messages(
     """

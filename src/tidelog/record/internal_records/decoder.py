@@ -19,8 +19,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from tidelog.model import CorruptRecordError
-from tidelog.record.internal.schema import LONGEST_STRING, Field, Message
-from tidelog.record.internal.text import java_text
+from tidelog.record.internal_records.schema import LONGEST_STRING, Field, Message
+from tidelog.record.internal_records.text import java_text
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
