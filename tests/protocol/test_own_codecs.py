@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -108,13 +109,13 @@ FETCHED = st.builds(
 )
 
 
-class StoredRecords(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
     """Batches in a file."""
 
     data: bytes
 
-    @property
-    def length(self) -> int:
+    def __len__(self) -> int:
         return len(self.data)
 
 

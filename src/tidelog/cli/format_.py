@@ -27,7 +27,7 @@ from tidelog.server.metadata.kraft.formatting import (
     plan_format,
 )
 from tidelog.server.metadata.kraft.quorum import controller_endpoint, static_voters
-from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.server.start_settings import StartSettings
 from tidelog.storage.checkpoint import MetaProperties, uuid_from_text, uuid_to_text
 from tidelog.storage.fs import LOCAL

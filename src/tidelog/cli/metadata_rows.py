@@ -21,7 +21,7 @@ from tidelog.server.metadata.image import METADATA_VERSION, SkippedRecord
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.metadata_record import NEWER_RECORD
-from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 HIDDEN: Final = "[hidden]"

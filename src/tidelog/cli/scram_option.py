@@ -13,12 +13,14 @@ import re
 
 from tidelog.model import ConfigError
 from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.security.scram_credential import ScramCredential, random_salt, salted_password
-from tidelog.server.security.scram_mechanism import (
+from tidelog.server.security.scram_credential import (
     MAXIMUM_ITERATIONS,
     MINIMUM_ITERATIONS,
     SCRAM_MECHANISMS,
+    ScramCredential,
     ScramMechanism,
+    random_salt,
+    salted_password,
 )
 
 _CREDENTIAL = re.compile(r"(?P<mechanism>[^=\[]+)=\[(?P<parts>.*)\]", re.DOTALL)

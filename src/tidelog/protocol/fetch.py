@@ -24,9 +24,9 @@ Source: Kafka's ``FetchRequest.json``, ``FetchResponse.json``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.protocol.field_reader import FieldReader, message_reader
@@ -111,13 +111,6 @@ class FetchRequest(NamedTuple):
     rack_id: str
 
 
-class Records(Protocol):
-    """Batches that are not in memory."""
-
-    @property
-    def length(self) -> int: ...
-
-
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
@@ -141,14 +134,10 @@ class PartitionData(NamedTuple):
     log_start_offset: int = -1
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
-    records: bytes | Records = b""
+    records: Sized = b""
+    """The batches: bytes, or a value of that length which is not in memory."""
     diverging_epoch: DivergingEpoch = NO_DIVERGENCE
     current_leader: LeaderIdAndEpoch = UNKNOWN_LEADER
-
-    @property
-    def records_size(self) -> int:
-        records = self.records
-        return len(records) if isinstance(records, bytes) else records.length
 
 
 class FetchableTopicResponse(NamedTuple):
@@ -197,9 +186,9 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
     )
 
 
-def write_fetch_response(version: int, response: FetchResponse) -> list[bytes | Records]:
+def write_fetch_response(version: int, response: FetchResponse) -> list[Sized]:
     """Encode the bytes after the header, as consecutive parts."""
-    parts: list[bytes | Records] = []
+    parts: list[Sized] = []
     writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
     if version >= _SESSIONS:
         writer.buffer += _THROTTLE_AND_SESSION.pack(response.throttle_time, response.error_code, response.session_id)
@@ -254,7 +243,7 @@ def _read_forgotten(reader: FieldReader, version: int) -> ForgottenTopic:
     return topic
 
 
-def _write_partition(writer: FieldWriter, version: int, data: PartitionData, parts: list[bytes | Records]) -> None:
+def _write_partition(writer: FieldWriter, version: int, data: PartitionData, parts: list[Sized]) -> None:
     fixed = (data.partition_index, data.error_code, data.high_watermark, data.last_stable_offset)
     if version >= _LOG_START:
         writer.buffer += _PARTITION_WITH_LOG_START.pack(*fixed, data.log_start_offset)
@@ -268,7 +257,7 @@ def _write_partition(writer: FieldWriter, version: int, data: PartitionData, par
     if version >= _RACK:
         writer.buffer += _INT32.pack(data.preferred_read_replica)
     records = data.records
-    writer.length(data.records_size)
+    writer.length(len(records))
     if isinstance(records, bytes):
         writer.buffer += records
     else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tidelog.server.network.file_slice import Part
+from tidelog.server.network.send_queue import Part
 
 
 class EncodedResponse(NamedTuple):

@@ -23,7 +23,7 @@ from tidelog.protocol.fetch import (
 )
 from tidelog.server.fetching import session_cache
 from tidelog.server.fetching.fetch_context import SelectedResults, begin_fetch
-from tidelog.server.fetching.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, next_epoch
+from tidelog.server.fetching.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, PartitionResult, next_epoch
 from tidelog.server.fetching.session_cache import EVICTION_MS, MAX_SESSION_PARTITIONS, SessionCache
 
 WITH_NAMES, WITH_IDS = 12, 13
@@ -62,11 +62,13 @@ def fetch(
 ) -> SelectedResults:
     """Send one request. The fetch finds ``data`` for each wanted partition."""
     context = begin_fetch(version, asked, cache, now_ms)
-    return context.select([(one, PartitionData(one.partition, **data)) for one in context.wanted], now_ms)
+    return context.select(
+        [PartitionResult(one, PartitionData(one.partition, **data)) for one in context.wanted], now_ms
+    )
 
 
 def numbers(selected: SelectedResults) -> list[int]:
-    return [cached.partition for cached, _data in selected.results]
+    return [one.cached.partition for one in selected.results]
 
 
 # --- compared with full fetches ---
@@ -139,14 +141,14 @@ class FetchSessionMachine(RuleBasedStateMachine):
 
     def _fetch(self, asked: FetchRequest) -> None:
         context = begin_fetch(WITH_NAMES, asked, self.cache, 0)
-        found = [(one, self.states[one.partition].data(one.partition)) for one in context.wanted]
+        found = [PartitionResult(one, self.states[one.partition].data(one.partition)) for one in context.wanted]
         assert {one.partition for one in context.wanted} == self.client.wanted
         selected = context.select(found, 0)
         assert selected.error is ErrorCode.NONE
         self.client.session_id, self.client.epoch = selected.session_id, next_epoch(self.client.epoch)
-        for cached, data in selected.results:
+        for cached, data, *_ in selected.results:
             self.client.told[cached.partition] = data
-        sent = {cached.partition for cached, data in selected.results if data.records_size}
+        sent = {cached.partition for cached, data, *_ in selected.results if data.records}
         for number in self.client.wanted:
             state = self.states[number]
             assert (number in sent) == bool(state.records and not state.error)
@@ -185,7 +187,11 @@ def test_a_partition_whose_records_were_sent_goes_to_the_end() -> None:
     session_id = fetch(cache, request([0, 1, 2])).session_id
     context = begin_fetch(WITH_NAMES, request(session_id=session_id, epoch=1), cache, 0)
     context.select(
-        [(one, PartitionData(one.partition, records=b"r" * (one.partition == 0))) for one in context.wanted], 0
+        [
+            PartitionResult(one, PartitionData(one.partition, records=b"r" * (one.partition == 0)))
+            for one in context.wanted
+        ],
+        0,
     )
     again = begin_fetch(WITH_NAMES, request(session_id=session_id, epoch=2), cache, 0)
     assert [one.partition for one in again.wanted] == [1, 2, 0]
@@ -237,7 +243,7 @@ def test_an_answer_that_comes_after_the_next_request_is_an_error() -> None:
     session_id = fetch(cache, request([0])).session_id
     slow = begin_fetch(WITH_NAMES, request(session_id=session_id, epoch=1), cache, 0)
     begin_fetch(WITH_NAMES, request(session_id=session_id, epoch=2), cache, 0)
-    late = slow.select([(one, PartitionData(one.partition, high_watermark=5)) for one in slow.wanted], 0)
+    late = slow.select([PartitionResult(one, PartitionData(one.partition, high_watermark=5)) for one in slow.wanted], 0)
     assert (late.error, late.results) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ())
 
 

@@ -20,7 +20,7 @@ from tidelog.server.metadata.image import ConfigResource, MetadataChange, Metada
 from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import UNASSIGNED
-from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 ID = uuid_to_text(TOPIC_ID)

@@ -15,12 +15,17 @@ import pytest
 
 from server.harness import PATIENCE_S
 from server.network.listener_home import ListenerHome, echo, listening, reply, sendfile_counts, tls
+from tidelog.model import LogOffsetMetadata
 from tidelog.server.network.connection import Reply
-from tidelog.server.network.file_slice import FileSlice
 from tidelog.server.security.listener_security import OPEN
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, File
+from tidelog.storage.segment.segment_read import SegmentRead
 
 MEBIBYTE = 1 << 20
+
+
+def file_slice(file: File, position: int, size: int) -> SegmentRead:
+    return SegmentRead(start=LogOffsetMetadata(0, 0, position), file=file, size=size, first_entry_incomplete=False)
 
 
 @pytest.fixture(autouse=True, params=["without TLS", "with TLS"])
@@ -132,7 +137,7 @@ def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
     with path.open("rb") as file:
 
         def answer(frame: bytes) -> Reply:
-            return reply(b"head", FileSlice(file, 0, len(content))) if frame == b"file" else reply(frame)
+            return reply(b"head", file_slice(file, 0, len(content))) if frame == b"file" else reply(frame)
 
         with listening(answer) as home, home.client() as slow, home.client() as other:
             slow.send_frames(b"file", b"file", b"file")
@@ -160,7 +165,7 @@ def test_parts_of_files_and_bytes_go_out_in_order(
 
         def answer(_frame: bytes) -> Reply:
             return reply(
-                b"one", FileSlice(file, 10, 200_000), b"", b"two", FileSlice(file, 0, 3), FileSlice(file, 5, 0)
+                b"one", file_slice(file, 10, 200_000), b"", b"two", file_slice(file, 0, 3), file_slice(file, 5, 0)
             )
 
         with listening(answer) as home, home.client() as client:
@@ -178,7 +183,7 @@ def test_the_bytes_of_a_file_go_out_by_sendfile_unless_they_are_encrypted(
     counts = sendfile_counts(monkeypatch)
     with (
         path.open("rb") as file,
-        listening(lambda _: reply(b"head", FileSlice(file, 10, 200_000))) as home,
+        listening(lambda _: reply(b"head", file_slice(file, 10, 200_000))) as home,
         home.client() as client,
     ):
         assert client.exchange(b"?") == b"head" + path.read_bytes()[10:200_010]
@@ -190,7 +195,7 @@ def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
     path.write_bytes(b"12345")
     with (
         path.open("rb") as file,
-        listening(lambda _: reply(FileSlice(file, 0, 6))) as home,
+        listening(lambda _: reply(file_slice(file, 0, 6))) as home,
         home.client() as client,
     ):
         client.send_frames(b"?")
@@ -312,7 +317,7 @@ def test_a_file_that_is_closed_meanwhile_ends_the_connection(tmp_path: Path) -> 
     path.write_bytes(b"12345")
     file = LOCAL.open(path)
     file.close()
-    with listening(lambda _: reply(FileSlice(file, 0, 5))) as home, home.client() as client:
+    with listening(lambda _: reply(file_slice(file, 0, 5))) as home, home.client() as client:
         client.send_frames(b"?")
         assert client.is_closed_by_broker()
 

@@ -206,9 +206,9 @@ def test_readers_see_what_is_replicated(home: ReplicaHome) -> None:
     home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
     partition = home.partition()
     partition.append(records())
-    assert partition.read(ALL).log_read.data() == b""
+    assert partition.read(ALL).data() == b""
     everything = ReadLimits(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
-    assert partition.read(everything).log_read.data()
+    assert partition.read(everything).data()
     with pytest.raises(OffsetOutOfRangeError):
         partition.read(ReadLimits(start_offset=2, max_bytes=1))
 
@@ -221,7 +221,7 @@ def test_a_fetcher_whose_log_parted_is_told_where(home: ReplicaHome) -> None:
     found = home.partition().read(ReadLimits(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
     assert found.diverging is not None
     assert (found.diverging.epoch, found.diverging.end_offset) == (1, 2)
-    assert found.log_read.data() == b""
+    assert found.data() == b""
 
 
 def test_records_are_deleted_up_to_the_high_watermark(home: ReplicaHome) -> None:

@@ -8,8 +8,14 @@ import hmac
 
 import pytest
 
-from tidelog.server.security.scram_credential import ScramCredential, random_salt, salt_of, salted_password
-from tidelog.server.security.scram_mechanism import SCRAM_MECHANISMS, ScramMechanism
+from tidelog.server.security.scram_credential import (
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    random_salt,
+    salt_of,
+    salted_password,
+)
 
 RFC_7677_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 RFC_7677_MESSAGES = (

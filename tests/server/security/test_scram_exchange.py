@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import SaslError
-from tidelog.server.security.scram_credential import ScramCredential, salted_password
+from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism, salted_password
 from tidelog.server.security.scram_exchange import ScramExchange
-from tidelog.server.security.scram_mechanism import ScramMechanism
 
 SHA_256 = ScramMechanism.SHA_256
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidelog.model import LogOffsetMetadata, TidelogError
-from tidelog.server.fetching.partition_reads import FetchLimits, PartitionResult
+from tidelog.server.fetching.fetch_session import PartitionResult
+from tidelog.server.fetching.partition_reads import FetchLimits
 from tidelog.server.replicas.partition import NO_EPOCH, Partition
 from tidelog.storage.log.state.log_read import readable_end
 

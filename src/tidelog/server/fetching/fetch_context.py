@@ -27,19 +27,18 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.fetch import FetchRequest, PartitionData
+from tidelog.protocol.fetch import FetchRequest
 from tidelog.server.fetching.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     CachedPartition,
     FetchSession,
+    PartitionResult,
     cached_partitions,
     next_epoch,
 )
 from tidelog.server.fetching.session_cache import SessionCache
-
-Results = Sequence[tuple[CachedPartition, PartitionData]]
 
 _FIRST_WITH_TOPIC_IDS = 13
 
@@ -47,7 +46,7 @@ _FIRST_WITH_TOPIC_IDS = 13
 class SelectedResults(NamedTuple):
     """The part of the results that goes into a response."""
 
-    results: Results = ()
+    results: Sequence[PartitionResult] = ()
     session_id: int = NO_SESSION
     error: ErrorCode = ErrorCode.NONE
 
@@ -58,7 +57,7 @@ class FetchContext:
     def __init__(self, wanted: Collection[CachedPartition]) -> None:
         self.wanted = wanted
 
-    def select(self, results: Results, now_ms: int) -> SelectedResults:
+    def select(self, results: Sequence[PartitionResult], now_ms: int) -> SelectedResults:
         """Return the results for the response. Call it once, with a result for each wanted partition."""
         return SelectedResults(results)
 
@@ -68,7 +67,7 @@ class _RefusedFetch(FetchContext):
         super().__init__(())
         self._error = error
 
-    def select(self, results: Results, now_ms: int) -> SelectedResults:
+    def select(self, results: Sequence[PartitionResult], now_ms: int) -> SelectedResults:
         return SelectedResults(error=self._error)
 
 
@@ -82,9 +81,9 @@ class _FirstFetch(FetchContext):
         self._is_privileged = request.replica_state.replica_id >= 0
         self._uses_topic_ids = uses_topic_ids
 
-    def select(self, results: Results, now_ms: int) -> SelectedResults:
-        for cached, data in results:
-            cached.record_sent(data)
+    def select(self, results: Sequence[PartitionResult], now_ms: int) -> SelectedResults:
+        for result in results:
+            result.cached.record_sent(result.data)
         session_id = self._cache.maybe_create(
             self._followed, is_privileged=self._is_privileged, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
         )
@@ -100,7 +99,7 @@ class _NextFetch(FetchContext):
         self._session = session
         self._epoch = session.epoch
 
-    def select(self, results: Results, now_ms: int) -> SelectedResults:
+    def select(self, results: Sequence[PartitionResult], now_ms: int) -> SelectedResults:
         session = self._session
         if session.epoch != self._epoch:
             return SelectedResults((), session.id, ErrorCode.INVALID_FETCH_SESSION_EPOCH)

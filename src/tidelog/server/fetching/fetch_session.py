@@ -15,10 +15,12 @@ Thread rule: the event loop only. Source: Kafka's ``FetchSession``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from tidelog.model import LogOffsetMetadata
 from tidelog.protocol.fetch import NO_DIVERGENCE, FetchPartition, FetchRequest, PartitionData
+from tidelog.server.replicas.partition import Partition
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a request that asks for a new session."""
@@ -65,7 +67,17 @@ class CachedPartition:
         self.record_sent(data)
         if data.error_code:
             self.high_watermark = -1
-        return bool(is_news or data.error_code or data.records_size or data.diverging_epoch != NO_DIVERGENCE)
+        return bool(is_news or data.error_code or len(data.records) or data.diverging_epoch != NO_DIVERGENCE)
+
+
+class PartitionResult(NamedTuple):
+    """The result of one partition. ``partition`` and ``start`` are None if the read failed or was not authorized: the
+    fetch does not wait for it."""
+
+    cached: CachedPartition
+    data: PartitionData
+    partition: Partition | None = None
+    start: LogOffsetMetadata | None = None
 
 
 class FetchSession:
@@ -108,15 +120,14 @@ class FetchSession:
             for number in topic.partitions:
                 self.partitions.pop((topic.topic_id, topic.topic, number), None)
 
-    def select_changed(
-        self, results: Iterable[tuple[CachedPartition, PartitionData]]
-    ) -> list[tuple[CachedPartition, PartitionData]]:
+    def select_changed(self, results: Iterable[PartitionResult]) -> list[PartitionResult]:
         """Return the results that belong in the incremental response."""
         selected = []
-        for cached, data in results:
-            if cached.update_and_check_changed(data):
-                selected.append((cached, data))
-                if data.records_size and self.partitions.pop(cached.key, None) is not None:
+        for result in results:
+            cached = result.cached
+            if cached.update_and_check_changed(result.data):
+                selected.append(result)
+                if result.data.records and self.partitions.pop(cached.key, None) is not None:
                     self.partitions[cached.key] = cached
         return selected
 

@@ -20,15 +20,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tidelog.model import Isolation, LogOffsetMetadata, TidelogError, TopicPartition
+from tidelog.model import Isolation, TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.fetch import NO_DIVERGENCE, AbortedTransaction, DivergingEpoch, FetchRequest, PartitionData
-from tidelog.server.fetching.fetch_session import CachedPartition
-from tidelog.server.replicas.partition import Partition
+from tidelog.server.fetching.fetch_session import CachedPartition, PartitionResult
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.partition_log import LogRead, ReadLimits
-from tidelog.storage.segment.segment_read import SegmentRead
 
 _log = logging.getLogger(__name__)
 
@@ -76,26 +73,6 @@ class FetchLimits:
         return self.replica_id >= 0
 
 
-class FoundRecords(NamedTuple):
-    """A range of batches in a segment file. It implements the protocol's ``Records``."""
-
-    found: SegmentRead
-
-    @property
-    def length(self) -> int:
-        return self.found.size
-
-
-class PartitionResult(NamedTuple):
-    """The result of one partition. ``partition`` and ``start`` are None if the read failed or was not authorized: the
-    fetch does not wait for it."""
-
-    cached: CachedPartition
-    data: PartitionData
-    partition: Partition | None = None
-    start: LogOffsetMetadata | None = None
-
-
 class FetchResults(NamedTuple):
     results: list[PartitionResult]
     size: int
@@ -113,7 +90,7 @@ def read_partitions(
     for cached in wanted:
         result = _read(replicas, cached, limits, left, first=total == 0, is_reread=is_reread)
         data = result.data
-        size = data.records_size
+        size = len(data.records)
         total += size
         left = max(0, left - size)
         if data.diverging_epoch != NO_DIVERGENCE or (data.error_code and data.error_code not in _UNRESOLVED):
@@ -141,7 +118,7 @@ def _read(
             partition = replicas.by_topic_id(cached.topic_id, cached.partition)
         if limits.is_followers:
             partition.require_replica(limits.replica_id, wanted.current_leader_epoch)
-        log_read, diverging = partition.read(
+        log_read = partition.read(
             ReadLimits(
                 start_offset=wanted.fetch_offset,
                 max_bytes=max(0, min(wanted.partition_max_bytes, max_bytes)),
@@ -153,13 +130,13 @@ def _read(
         )
     except TidelogError as error:
         return PartitionResult(cached, _refused(cached, error))
-    if limits.is_followers and diverging is None and not is_reread:
+    if limits.is_followers and log_read.diverging is None and not is_reread:
         partition.follower_fetches(limits.replica_id, log_read.start)
-    return PartitionResult(cached, _found(wanted.partition, log_read, diverging), partition, log_read.start)
+    return PartitionResult(cached, _found(wanted.partition, log_read), partition, log_read.start)
 
 
-def _found(number: int, log_read: LogRead, diverging: EpochEndOffset | None) -> PartitionData:
-    offsets, found, aborted = log_read.offsets, log_read.batches, log_read.aborted
+def _found(number: int, log_read: LogRead) -> PartitionData:
+    offsets, found, aborted, diverging = log_read.offsets, log_read.batches, log_read.aborted, log_read.diverging
     return PartitionData(
         partition_index=number,
         high_watermark=offsets.high_watermark.message_offset,
@@ -168,7 +145,7 @@ def _found(number: int, log_read: LogRead, diverging: EpochEndOffset | None) -> 
         aborted_transactions=None
         if aborted is None
         else [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted],
-        records=b"" if found is None or found.size == 0 or found.first_entry_incomplete else FoundRecords(found),
+        records=b"" if found is None or found.size == 0 or found.first_entry_incomplete else found,
         diverging_epoch=NO_DIVERGENCE if diverging is None else DivergingEpoch(diverging.epoch, diverging.end_offset),
     )
 

@@ -45,8 +45,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.security.scram_credential import ScramCredential
-from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 from tidelog.storage.checkpoint import uuid_from_text
 
 METADATA_VERSION: Final = "metadata.version"

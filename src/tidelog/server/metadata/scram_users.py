@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from tidelog.server.metadata.cluster_metadata import ClusterMetadata
-from tidelog.server.security.scram_credential import ScramCredential
-from tidelog.server.security.scram_mechanism import ScramMechanism
+from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 
 _ENOUGH = 64
 

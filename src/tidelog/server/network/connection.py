@@ -39,8 +39,7 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.frames import FrameReader
 from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
-from tidelog.server.network.file_slice import Part
-from tidelog.server.network.send_queue import SendQueue
+from tidelog.server.network.send_queue import Part, SendQueue
 from tidelog.server.timers import TimerHandle, Timers
 
 _MAX_RECEIVES = 16

@@ -16,14 +16,13 @@ import socket
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
-from tidelog.server.network.authentication_counts import AuthenticationCounts
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Connection, Service
 from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.sasl_authenticator import AuthenticatorSetup, SaslAuthenticator
 from tidelog.server.network.tls_connection import TlsConnection
-from tidelog.server.security.listener_security import OPEN, ListenerSecurity
+from tidelog.server.security.listener_security import OPEN, AuthenticationCounts, ListenerSecurity
 from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
 from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.timers import TimerHandle, Timers

@@ -13,8 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-
-from tidelog.server.network.file_slice import FileSlice, Part
+from typing import Final, Protocol
 
 MAX_SEND_BYTES = 1024 * 1024
 """The approximate maximum of one ``send``."""
@@ -24,6 +23,27 @@ _MAX_BUFFERS = 64
 """The most buffers of one system call. POSIX guarantees 16, and Linux takes 1024."""
 _BUFFER_BYTES = 64 * 1024
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
+IN_MEMORY: Final = (bytes, bytearray, memoryview)
+
+
+class OpenFile(Protocol):
+    def fileno(self) -> int: ...
+
+
+class FileSlice(Protocol):
+    """A slice of ``size`` bytes of ``file`` from ``position`` on, such as a ``SegmentRead``. Its length is ``size``. It
+    keeps ``file`` alive, and the queue never closes it."""
+
+    @property
+    def file(self) -> OpenFile: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def __len__(self) -> int: ...
+
+
+Part = bytes | bytearray | memoryview | FileSlice
 
 
 class SendQueue:
@@ -43,7 +63,7 @@ class SendQueue:
         """Add a response. A small one, as most are, becomes one part."""
         size = 0
         for part in parts:
-            size += _MAX_COPIED_BYTES + 1 if isinstance(part, FileSlice) else len(part)
+            size += len(part) if isinstance(part, IN_MEMORY) else _MAX_COPIED_BYTES + 1
         if size <= _MAX_COPIED_BYTES:
             self._parts.append(b"".join(parts))  # type: ignore[arg-type] # no part of a file is among them
         else:
@@ -56,7 +76,7 @@ class SendQueue:
         try:
             while self._parts and budget > 0:
                 first = self._parts[0]
-                count = self._send_file(sock, first, budget) if isinstance(first, FileSlice) else self._send_bytes(sock)
+                count = self._send_bytes(sock) if isinstance(first, IN_MEMORY) else self._send_file(sock, first, budget)
                 self._mark_sent(count)
                 budget -= count
         except BlockingIOError:
@@ -72,13 +92,13 @@ class SendQueue:
             return sock.send(self._parts[0])  # type: ignore[arg-type] # not a file's
         buffers: list[memoryview] = []
         for part in islice(self._parts, _MAX_BUFFERS):
-            if isinstance(part, FileSlice):
+            if not isinstance(part, IN_MEMORY):
                 return sock.sendmsg(buffers, (), socket.MSG_MORE)  # MSG_MORE lets the file's bytes fill the packet
             buffers.append(memoryview(part)[self._sent :] if not buffers else memoryview(part))
         return sock.sendmsg(buffers)
 
     def _send_file(self, sock: socket.socket, part: FileSlice, budget: int) -> int:
-        position, left = part.position + self._sent, min(part.length - self._sent, budget)
+        position, left = part.position + self._sent, min(part.size - self._sent, budget)
         try:
             count = os.sendfile(sock.fileno(), part.file.fileno(), position, left)
         except OSError as error:
@@ -88,7 +108,7 @@ class SendQueue:
             count = sock.send(data) if data else 0
         if count == 0:
             raise OSError(
-                errno.EIO, f"a file ends at {position}, {part.length - self._sent} bytes before the end of its slice"
+                errno.EIO, f"a file ends at {position}, {part.size - self._sent} bytes before the end of its slice"
             )
         return count
 

@@ -1,21 +1,23 @@
 """A connection with TLS. After the handshake it works as any other connection.
 
 TLS may hold bytes that it has not returned yet, and the socket does not report those. If reading goes on, they are
-looked for in the loop's next turn.
+looked for in the loop's next turn. A file's bytes pass through memory, because ``sendfile`` cannot encrypt.
 Thread rule: the event loop only.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import socket
 import ssl
 
-from tidelog.server.network.authentication_counts import AuthenticationCounts
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Connection, ConnectionOwner, Service
-from tidelog.server.network.tls_output import TlsSendQueue
+from tidelog.server.network.send_queue import IN_MEMORY, MAX_SEND_BYTES, SendQueue
 from tidelog.server.network.tls_stream import TlsStream, reason_of
+from tidelog.server.security.listener_security import AuthenticationCounts
 from tidelog.server.security.tls_settings import TlsSettings
 
 _log = logging.getLogger(__name__)
@@ -98,3 +100,44 @@ class TlsConnection(Connection):
         )
         self._owner.connection_rejected(self)
         self.close()
+
+
+_PIECE_BYTES = 128 * 1024
+"""The bytes encrypted at once: eight TLS records."""
+
+
+class TlsSendQueue(SendQueue):
+    """A send queue that encrypts piece by piece."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, sock: socket.socket, stream: TlsStream) -> None:
+        super().__init__(sock)
+        self._stream = stream
+
+    def send(self) -> bool:
+        budget = MAX_SEND_BYTES
+        try:
+            self._stream.flush()
+            while self._parts and budget > 0:
+                piece = self._piece()
+                self._stream.write(piece)
+                self._mark_sent(len(piece))
+                budget -= len(piece)
+                self._stream.flush()
+        except BlockingIOError:
+            return False
+        return not self._parts
+
+    def _piece(self) -> bytes | memoryview:
+        """Return the next bytes to send. Raise OSError if a file is shorter than its slice."""
+        part = self._parts[0]
+        if isinstance(part, IN_MEMORY):
+            return memoryview(part)[self._sent : self._sent + _PIECE_BYTES]
+        left = part.size - self._sent
+        data = os.pread(part.file.fileno(), min(left, _PIECE_BYTES), part.position + self._sent)
+        if not data:
+            raise OSError(
+                errno.EIO, f"a file ends at {part.position + self._sent}, {left} bytes before the end of its slice"
+            )
+        return data

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -56,13 +56,6 @@ class PartitionMetadataState(Protocol):
     def leader_epoch(self) -> int: ...
     @property
     def partition_epoch(self) -> int: ...
-
-
-class PartitionRead(NamedTuple):
-    """The result of a read. If the fetcher's log diverges, ``diverging`` is set and nothing was read."""
-
-    log_read: LogRead
-    diverging: EpochEndOffset | None = None
 
 
 class Partition:
@@ -290,18 +283,16 @@ class Partition:
 
     # --- reading ---
 
-    def read(
-        self, limits: ReadLimits, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH
-    ) -> PartitionRead:
-        """Return the file positions of the records from an offset on. Raise ApiError as ``leading_log`` does, and
-        OffsetOutOfRangeError."""
+    def read(self, limits: ReadLimits, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH) -> LogRead:
+        """Return the file positions of the records from an offset on. If the fetcher's log diverges, nothing is read.
+        Raise ApiError as ``leading_log`` does, and OffsetOutOfRangeError."""
         log = self.leading_log(leader_epoch)
         if last_fetched_epoch != NO_EPOCH:
             diverging = log.epochs.diverging(last_fetched_epoch, limits.start_offset)
             if diverging is not None:
                 place = LogOffsetMetadata(limits.start_offset)
-                return PartitionRead(LogRead(start=place, offsets=log.offsets()), diverging)
-        return PartitionRead(log.read(limits))
+                return LogRead(start=place, offsets=log.offsets(), diverging=diverging)
+        return log.read(limits)
 
     def offsets(self, leader_epoch: int = NO_EPOCH) -> LogOffsetSnapshot:
         """Return the log's offsets. Raise ApiError as ``leading_log`` does."""

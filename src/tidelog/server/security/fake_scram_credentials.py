@@ -11,8 +11,13 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from tidelog.server.security.scram_credential import ScramCredential, is_salt_of_kafka, salt_of
-from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
+from tidelog.server.security.scram_credential import (
+    MINIMUM_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    is_salt_of_kafka,
+    salt_of,
+)
 
 
 def fake_credential(

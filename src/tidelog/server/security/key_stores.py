@@ -11,18 +11,20 @@ JKS        a PKCS12 file, as Java accepts it too; a real JKS  the same
            it
 =========  =================================================  ====================================================
 
+In a properties file, line breaks of PEM text may be spaces or missing, as in Kafka's ``PemStore``.
 Source: Kafka's ``DefaultSslEngineFactory``; KIP-651.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.model import ConfigError
 from tidelog.server.security.listener_config import ListenerConfig
-from tidelog.server.security.pem import certificates, private_key
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -169,3 +171,26 @@ def _ordered(leaf: x509.Certificate, others: list[x509.Certificate]) -> Iterator
         others.remove(issuer)
         yield issuer
         leaf = issuer
+
+
+_BLOCK = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=label)-----", re.DOTALL)
+_CERTIFICATE = "CERTIFICATE"
+_KEY = "PRIVATE KEY"
+"""The end of every private key's label."""
+
+
+def certificates(text: str) -> str:
+    """Return the certificates in ``text``, with OpenSSL's line breaks; empty if there are none."""
+    return "".join(_written(match) for match in _BLOCK.finditer(text) if match["label"] == _CERTIFICATE)
+
+
+def private_key(text: str) -> str:
+    """Return the first private key in ``text``; empty if there is none."""
+    return next((_written(match) for match in _BLOCK.finditer(text) if match["label"].endswith(_KEY)), "")
+
+
+def _written(match: re.Match[str]) -> str:
+    label, body = match["label"], match["body"]
+    if ":" not in body:  # a body with headers has its line breaks already
+        body = "\n" + "\n".join(textwrap.wrap("".join(body.split()), 64)) + "\n"
+    return f"-----BEGIN {label}-----{body}-----END {label}-----\n"

@@ -1,7 +1,11 @@
-"""The security of one listener: its protocol, and the settings of TLS and SASL."""
+"""The security of one listener: its protocol, the settings of TLS and SASL, and the counts of authentications.
+
+Source: Kafka's ``SecurityProtocol``, ``ChannelBuilders``.
+"""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,8 +13,25 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.sasl_settings import SaslSettings
-from tidelog.server.security.security_protocol import SecurityProtocol
 from tidelog.server.security.tls_settings import TlsSettings
+
+
+class SecurityProtocol(enum.IntEnum):
+    """The protocols. The numbers are Kafka's and are part of a broker's registration."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
 
 _BUILDER = "principal.builder.class"
 _KAFKAS_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
@@ -45,3 +66,17 @@ class ListenerSecurity:
 
 OPEN: Final = ListenerSecurity()
 """The security of a PLAINTEXT listener: every client is ANONYMOUS, and nothing is encrypted."""
+
+
+@dataclass(slots=True)
+class AuthenticationCounts:
+    """The authentications by TLS or SASL since the start, for the metrics. A listener with neither counts nothing."""
+
+    successful: int = 0
+    failed: int = 0
+    successful_no_reauth: int = 0
+    """The successful authentications of clients that cannot authenticate again (KIP-368)."""
+    successful_reauth: int = 0
+    failed_reauth: int = 0
+    expired: int = 0
+    """The connections that were closed after the expiry, because the client did not authenticate again."""

@@ -16,7 +16,7 @@ class SaslError(TidelogError):
     """A failed authentication. The message is for the log."""
 
     def __init__(self, message: str, *, client_message: str | None = None) -> None:
-        """Create the error. ``told`` is the client's message if it says more than invalid credentials."""
+        """Create the error. ``client_message`` is the client's message if it says more than invalid credentials."""
         super().__init__(message)
         self.client_message = client_message
 

@@ -1,4 +1,4 @@
-"""The stored credential of a SCRAM user: it verifies the password but does not reveal it.
+"""The SCRAM mechanisms, and the stored credential of a user, which verifies the password but does not reveal it.
 
 ::
 
@@ -8,19 +8,45 @@
     server key      = HMAC(salted password, "Server Key")    signs the server's final message
 
 A password is its UTF-8 bytes without normalization, as in Kafka. All is pure except ``random_salt``. Thread rule: any
-thread. Source: RFC 5802, section 3; RFC 7677; Kafka's ``ScramFormatter`` and ``UserScramCredentialRecord``.
+thread. Source: RFC 5802, section 3; RFC 7677; Kafka's ``ScramMechanism``, ``ScramFormatter`` and
+``UserScramCredentialRecord``.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
+MINIMUM_ITERATIONS: Final = 4096
+"""The minimum of a usable credential, and the default of a new one."""
+MAXIMUM_ITERATIONS: Final = 16384
+"""The maximum of a new credential, because each iteration takes time of the client or of the broker."""
+
+
+class ScramMechanism(enum.IntEnum):
+    """The mechanisms. The numbers are those of requests and of the metadata log."""
+
+    SHA_256 = 1
+    SHA_512 = 2
+
+    @property
+    def title(self) -> str:
+        """The name that clients use: ``SCRAM-SHA-256``."""
+        return f"SCRAM-{self.name.replace('_', '-')}"
+
+    @property
+    def digest(self) -> str:
+        """The hash function's name in hashlib."""
+        return self.name.replace("_", "").lower()
+
+
+SCRAM_MECHANISMS: Final = {mechanism.title: mechanism for mechanism in ScramMechanism}
+
 
 _SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

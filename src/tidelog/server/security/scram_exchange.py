@@ -36,8 +36,7 @@ from typing import Final, Protocol
 
 from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import OTHER_USER, SaslError
-from tidelog.server.security.scram_credential import ScramCredential
-from tidelog.server.security.scram_mechanism import MINIMUM_ITERATIONS, ScramMechanism
+from tidelog.server.security.scram_credential import MINIMUM_ITERATIONS, ScramCredential, ScramMechanism
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE = r"[!-+\--~]+"

@@ -8,26 +8,29 @@ key                          meaning here
 ``ssl.client.auth``          for SASL_SSL it counts only if it is set for that listener, as in Kafka
 ``ssl.enabled.protocols``    TLSv1.2, TLSv1.3 or both; older versions are refused
 ``ssl.protocol``             validated, but without effect: ``ssl.enabled.protocols`` decides
-``ssl.cipher.suites``        Java's names; ``@SECLEVEL=N`` is OpenSSL's security level
+``ssl.cipher.suites``        Java's names: ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``.
+                             ``@SECLEVEL=1`` is OpenSSL's: the minimum strength of keys and signatures
 ``ssl.principal.mapping.rules``  the mapping from a client's certificate to its user
 ===========================  ==========================================================================================
 
-OpenSSL reads the key from a path. On Linux that path is anonymous memory, so the key is not written to a disk. Source:
-Kafka's ``SslFactory``, ``DefaultSslEngineFactory``, ``SslChannelBuilder``.
+Python's ssl offers all suites of TLS 1.3 or none. OpenSSL reads the key from a path. On Linux that path is anonymous
+memory, so the key is not written to a disk. Source: Kafka's ``SslFactory``, ``DefaultSslEngineFactory``,
+``SslChannelBuilder``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.model import ConfigError
 from tidelog.server.principal import ANONYMOUS, Principal
-from tidelog.server.security.cipher_suites import TLS_13_SUITES, openssl_name, split_security_level
 from tidelog.server.security.distinguished_name import distinguished_name
 from tidelog.server.security.key_stores import KeyChain, key_chain, trusted_certificates
 from tidelog.server.security.listener_config import ListenerConfig
@@ -191,3 +194,26 @@ def _named_memory(data: bytes) -> Iterator[str]:
 
 def _listed(names: Sequence[str] | dict[str, ssl.TLSVersion]) -> str:
     return ", ".join(names)
+
+
+TLS_13_SUITES: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+
+_SECURITY_LEVEL: Final = "@SECLEVEL="
+_NAME = re.compile(r"TLS_(?P<exchange>[A-Z_]+)_WITH_(?P<cipher>[A-Z0-9_]+)_(?P<hash>SHA(?:256|384)?)")
+
+
+def split_security_level(entries: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the last security level, None if there is none, and the names of suites."""
+    levels = [entry for entry in entries if entry.startswith(_SECURITY_LEVEL)]
+    return levels[-1] if levels else None, [entry for entry in entries if entry not in levels]
+
+
+def openssl_name(suite: str) -> str | None:
+    """Return OpenSSL's name of a TLS 1.2 suite, or None if ``suite`` is not the name of one."""
+    match = _NAME.fullmatch(suite)
+    if match is None:
+        return None
+    exchange = "" if match["exchange"] == "RSA" else match["exchange"].replace("_", "-") + "-"
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", match["cipher"]).removesuffix("_CBC").replace("_", "-")
+    digest = "" if cipher.startswith("CHACHA20") else f"-{match['hash']}"
+    return exchange + cipher + digest

@@ -19,7 +19,8 @@ class BatchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRead:
-    """The ``size`` bytes of ``file`` from ``start.position_in_segment``. Only the last batch may be incomplete."""
+    """The ``size`` bytes of ``file`` from ``position`` on. Only the last batch may be incomplete. The broker passes the
+    value to the socket, which sends the bytes from the file."""
 
     start: LogOffsetMetadata
     file: File
@@ -27,6 +28,13 @@ class SegmentRead:
     first_entry_incomplete: bool
     """True if ``size`` is below the first batch's size, but was not bounded to 0: 0 means that no data was wanted."""
 
+    @property
+    def position(self) -> int:
+        return self.start.position_in_segment
+
+    def __len__(self) -> int:
+        return self.size
+
     def data(self) -> bytes:
         """Return the bytes; fewer if the log was truncated meanwhile."""
-        return self.file.pread(self.size, self.start.position_in_segment) if self.size else b""
+        return self.file.pread(self.size, self.position) if self.size else b""

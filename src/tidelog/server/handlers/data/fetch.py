@@ -2,7 +2,7 @@
 
 The session selects the partitions (``fetch_context``), which are then read (``partition_reads``). If the read finds too
 little, a delayed fetch waits as long as the client stays connected (``delayed_fetch``), and then reads again. Up to
-``_COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file (``FileSlice``), never
+``_COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file, never
 beyond the end that the read found. Batches are sent as stored, whatever the version.
 
 Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
@@ -31,19 +31,18 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.fetching.delayed_fetch import DelayedFetch
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
-from tidelog.server.fetching.fetch_session import CachedPartition
+from tidelog.server.fetching.fetch_session import CachedPartition, PartitionResult
 from tidelog.server.fetching.partition_reads import (
     FetchLimits,
     FetchResults,
-    FoundRecords,
-    PartitionResult,
     read_partitions,
 )
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
-from tidelog.server.network.file_slice import FileSlice, Part
+from tidelog.server.network.send_queue import Part
 from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse
+from tidelog.storage.segment.segment_read import SegmentRead
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -125,7 +124,7 @@ async def _answer_later(
 
 def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
     leaders = LeaderLookup(broker.metadata.image, context.listener)
-    results = [(result.cached, _for_version(context.version, result, leaders)) for result in found.results]
+    results = [_for_version(context.version, result, leaders) for result in found.results]
     selected = fetch.select(results, broker.timers.monotonic_ms())
     response = FetchResponse(
         responses=tuple(_by_topic(selected.results)),
@@ -137,35 +136,31 @@ def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found:
     return EncodedResponse(cast("list[Part]", write_fetch_response(context.version, response)))
 
 
-def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionData:
+def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionResult:
     """Return the result in the form that clients of the version understand."""
     data, partition = result.data, result.partition
     if data.error_code in _STALE_LEADER and version >= _FIRST_WITH_LEADER_HINTS:
-        return data._replace(
-            current_leader=leaders.leader_of(result.cached.topic or result.cached.topic_id, data.partition_index)
-        )
+        leader = leaders.leader_of(result.cached.topic or result.cached.topic_id, data.partition_index)
+        return result._replace(data=data._replace(current_leader=leader))
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_WITH_STORAGE_ERROR:
-        return data._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return result._replace(data=data._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     if version < _FIRST_WITH_ZSTD and partition is not None and partition.log.config.compression_type == "zstd":
-        return PartitionData(data.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    return data
+        return result._replace(data=PartitionData(data.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
+    return result
 
 
-def _by_topic(results: Sequence[tuple[CachedPartition, PartitionData]]) -> Iterator[FetchableTopicResponse]:
+def _by_topic(results: Sequence[PartitionResult]) -> Iterator[FetchableTopicResponse]:
     """Group adjacent results by topic. Equal topics further apart stay separate to keep the order."""
-    for (name, topic_id), group in groupby(results, key=lambda result: (result[0].topic, result[0].topic_id)):
-        yield FetchableTopicResponse(name, topic_id, [_with_records(data) for _followed, data in group])
+    for (name, topic_id), group in groupby(results, key=lambda result: (result.cached.topic, result.cached.topic_id)):
+        yield FetchableTopicResponse(name, topic_id, [_copied_if_small(result.data) for result in group])
 
 
-def _with_records(data: PartitionData) -> PartitionData:
-    """Return the result with its records as bytes, or as a slice of the file."""
+def _copied_if_small(data: PartitionData) -> PartitionData:
+    """Return the result with the bytes of a small range of a file. A large range is sent from the file."""
     records = data.records
-    if not isinstance(records, FoundRecords):
+    if not isinstance(records, SegmentRead) or records.size > _COPIED_BYTES:
         return data
-    found = records.found
-    if found.size > _COPIED_BYTES:
-        return data._replace(records=FileSlice(found.file, found.start.position_in_segment, found.size))
     try:
-        return data._replace(records=found.data())
+        return data._replace(records=records.data())
     except StorageError:
         return PartitionData(data.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -14,8 +14,12 @@ from tidelog.server.metadata.controller.decision import Decision, require_bounde
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, ScramDeletion, ScramUpsertion
-from tidelog.server.security.scram_credential import ScramCredential
-from tidelog.server.security.scram_mechanism import MAXIMUM_ITERATIONS, MINIMUM_ITERATIONS, ScramMechanism
+from tidelog.server.security.scram_credential import (
+    MAXIMUM_ITERATIONS,
+    MINIMUM_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+)
 
 OLDEST_METADATA_VERSION = 11
 """The metadata.version 3.5-IV2, the first with these records."""

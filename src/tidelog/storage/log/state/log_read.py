@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, OffsetOutOfRangeError
+from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.index import AbortedTransaction
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
@@ -43,6 +44,8 @@ class LogRead:
     batches: SegmentRead | None = None
     aborted: tuple[AbortedTransaction, ...] | None = None
     """None unless the isolation is READ_COMMITTED."""
+    diverging: EpochEndOffset | None = None
+    """The end of the reader's last epoch here, if its log diverges (KIP-595): nothing was read then."""
 
     def data(self) -> bytes:
         return b"" if self.batches is None else self.batches.data()
