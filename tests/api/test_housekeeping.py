@@ -15,8 +15,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, ConfigError, LockedError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.loading import LoadProgress
-from tidelog.storage.manager.managed_directories import ManagedDirectories
+from tidelog.storage.manager.logs.loading import LoadProgress
+from tidelog.storage.manager.writable.managed_directories import ManagedDirectories
 from tidelog.testing import ManualClock, ManualScheduler
 
 DAY_MS = 24 * 3_600_000

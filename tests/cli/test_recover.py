@@ -18,10 +18,8 @@ from log_maker import plain
 from overflowed_log import OVERFLOWED, PIECES, three_pieces
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.directory_recovery import RecoverResult
-from tidelog.storage.manager.recovery.recover import recover_directory
-from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, write_intent
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.recovery.directory_recovery import RecoverResult, recover_directory
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, StagedName, write_intent
 
 
 def test_a_plan_changes_nothing_and_names_its_work(golden_copy: GoldenFactory) -> None:

@@ -15,12 +15,11 @@ from crash.examination import batches_of
 from crash.story import CONFIG
 from log_maker import BASE_TIME, batch, plain
 from tidelog.model import TopicPartition
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
-from tidelog.storage.manager.staged.commit import CommitResult, commit_staged
-from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, StagedFile
-from tidelog.storage.manager.staged.staged_name import PREFIX, StagedName
-from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, PREFIX, StagedCommit, StagedFile, StagedName
+from tidelog.storage.manager.writable.commit import CommitResult, commit_staged
+from tidelog.storage.manager.writable.writable_directory import WritableDirectory
 from tidelog.testing import DiskCall, Kept, ManualClock, SimulatedDisk
 
 HOME = Path("/logs")

@@ -20,9 +20,9 @@ from tidelog.inspect.retention.sentences import goes_text, offsets_text, setting
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
-from tidelog.storage.manager.topic_metadata import TopicMetadata
 
 NOW = BASE_TIME + 1_000_000
 YEAR = 365 * 24 * 3_600_000

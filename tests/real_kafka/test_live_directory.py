@@ -21,7 +21,7 @@ from real_kafka.conftest import BrokerFactory
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka

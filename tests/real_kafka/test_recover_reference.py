@@ -33,7 +33,7 @@ from real_kafka.tools import kafka_recover
 from tidelog.model import StorageError
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
-from tidelog.storage.manager.recovery.recover import recover
+from tidelog.storage.manager.recovery.directory_recovery import recover
 
 pytestmark = pytest.mark.kafka
 

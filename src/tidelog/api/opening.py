@@ -16,9 +16,9 @@ from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
-from tidelog.storage.manager.loading import ProgressListener
-from tidelog.storage.manager.managed_directories import ManagedDirectories
-from tidelog.storage.manager.writable_directory import SingleLog, WritableDirectory
+from tidelog.storage.manager.logs.loading import ProgressListener
+from tidelog.storage.manager.writable.managed_directories import ManagedDirectories
+from tidelog.storage.manager.writable.writable_directory import SingleLog, WritableDirectory
 
 PathLike = str | os.PathLike[str]
 

@@ -16,8 +16,7 @@ from tidelog.cli.targets import Target, select_on_disk
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.partition_work import ProgressListener
-from tidelog.storage.manager.recovery.directory_recovery import RecoverResult
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import RecoverResult, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
 
 PLAN_COLUMNS = ("name", "segments", "from_offset", "reasons", "read_bytes", "write_bytes", "leftovers", "trims")

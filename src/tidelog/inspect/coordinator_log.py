@@ -29,7 +29,7 @@ from tidelog.storage.log.view.column_stream import ColumnChoice
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import ReadRange
-from tidelog.storage.manager.topic_metadata import read_topic_metadata
+from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 STATE_TOPIC = "__transaction_state"
 

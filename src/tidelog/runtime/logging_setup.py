@@ -44,7 +44,7 @@ def set_up_logging(file: Path | None = None) -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-03-01T10:44:42.123+00:00 WARNING tidelog.storage.manager.loading: message``, one line for each record."""
+    """``2026-03-01T10:44:42.123+00:00 WARNING tidelog.storage.log.load: message``, one line for each record."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, logging's name
         moment = datetime.fromtimestamp(record.created, UTC).astimezone()

@@ -37,7 +37,7 @@ from real_kafka.real_crashes.scene import known_writers, settle, verify_sound
 from real_kafka.real_crashes.writer import Writer, make_writers, open_all, report
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 PAGE_BYTES = 4096

@@ -27,7 +27,7 @@ from real_kafka.real_crashes.writer import PARTITIONS
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 
 pytestmark = pytest.mark.kafka
 

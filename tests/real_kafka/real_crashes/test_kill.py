@@ -26,7 +26,7 @@ from tidelog.inspect.verify import Severity
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
 pytestmark = pytest.mark.kafka

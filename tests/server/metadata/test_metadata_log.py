@@ -20,7 +20,7 @@ from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
-from tidelog.storage.manager.cluster_metadata_log import SnapshotId
+from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
 from tidelog.testing import SimulatedDisk
 
 HOUR_MS = 3_600_000

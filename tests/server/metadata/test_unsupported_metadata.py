@@ -39,7 +39,7 @@ from tidelog.server.metadata.kraft.voters import Voter, Voters
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.cluster_metadata_log import SnapshotId
+from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
 
 OTHER_BROKER = MetadataRecord(
     "RegisterBrokerRecord",

@@ -18,10 +18,9 @@ from tidelog.model import ConfigError, DirectoryError, TopicPartition
 from tidelog.spark.jobs.recover import main, recover
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
-from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, write_intent
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, StagedName, write_intent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

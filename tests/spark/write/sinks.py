@@ -20,7 +20,7 @@ from tidelog.spark.write.staging import StagedReport, Staging, Task
 from tidelog.spark.write.topic_layout import TopicLayouts
 from tidelog.spark.write.write_options import WriteOptions
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.staged.staged_name import PREFIX
+from tidelog.storage.manager.staged.staged_commit import PREFIX
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 SPARK_TYPES = {

@@ -16,7 +16,7 @@ from tidelog.spark.source import TidelogDataSource
 from tidelog.spark.write.batch_writer import LogWriter
 from tidelog.spark.write.stream_writer import LogStreamWriter
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.storage.manager.writable.writable_directory import WritableDirectory
 
 QUERY = query_of(["key", "value"])
 

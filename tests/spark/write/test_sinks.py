@@ -12,7 +12,7 @@ from spark.write.sinks import Sink
 from tidelog import open_directory, open_log
 from tidelog.inspect.verify import verify_directory
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import recover
+from tidelog.storage.manager.recovery.directory_recovery import recover
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

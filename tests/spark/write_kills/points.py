@@ -31,8 +31,7 @@ import pytest
 
 from tidelog.storage.fs.local import LocalFile, LocalFileSystem
 from tidelog.storage.manager.staged.sink_checkpoint import SINK_CHECKPOINT
-from tidelog.storage.manager.staged.staged_commit import INTENT_FILE
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedName
 
 POINTS = ("staging", "staged", "asked", "decided", "renaming", "recording", "committed")
 TASKS = POINTS[: POINTS.index("asked")]

@@ -37,7 +37,7 @@ from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.segment_swap import swap_in
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 from tidelog.storage.segment.file_names import FileState, SegmentFileName
 

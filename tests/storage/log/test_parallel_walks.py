@@ -21,7 +21,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
-from tidelog.storage.manager.recovery.recover import recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 from tidelog.storage.producer import ProducerState
 from tidelog.storage.segment.segment_recovery import RecoveredSegment

@@ -11,7 +11,7 @@ from tidelog.api import LogConfig, open_log
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.recovery.recover import recover
+from tidelog.storage.manager.recovery.directory_recovery import recover
 
 SEGMENT_BYTES = 100_000
 CONFIG = LogConfig(preallocate=True, segment_bytes=SEGMENT_BYTES)

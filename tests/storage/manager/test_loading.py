@@ -14,7 +14,7 @@ from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content,
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.manager.directory import log_directory
-from tidelog.storage.manager.loading import REPORT_EVERY_MS, LoadProgress, describe_progress
+from tidelog.storage.manager.logs.loading import REPORT_EVERY_MS, LoadProgress, describe_progress
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
 

@@ -17,7 +17,7 @@ from tidelog.model import ConfigError, LockedError
 from tidelog.runtime import Scheduler
 from tidelog.runtime.metrics.reporters.prometheus import PrometheusReporter
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.managed_directories import ManagedDirectories
+from tidelog.storage.manager.writable.managed_directories import ManagedDirectories
 from tidelog.testing import ManualClock, ManualScheduler
 
 

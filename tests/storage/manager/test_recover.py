@@ -20,7 +20,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.load_plan import RecoveryReason
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.manager.partition_work import WorkProgress
-from tidelog.storage.manager.recovery.recover import recover, recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 WRITTEN_MS = 1_795_218_000_000

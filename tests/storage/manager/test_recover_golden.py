@@ -11,7 +11,7 @@ from golden_sets import KRAFT_SETS, SCENARIOS
 from tidelog.model import TopicPartition
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.recovery.recover import recover, recover_directory
+from tidelog.storage.manager.recovery.directory_recovery import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
 NOW_MS = 1_795_218_000_000

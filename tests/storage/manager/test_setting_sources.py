@@ -11,8 +11,8 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from tidelog.model import ConfigError
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
-from tidelog.storage.manager.topic_metadata import TopicMetadata
 
 
 def test_of_topics_in_real_metadata(golden: GoldenFactory) -> None:

@@ -13,7 +13,7 @@ from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.writable_directory import SingleLog, WritableDirectory
+from tidelog.storage.manager.writable.writable_directory import SingleLog, WritableDirectory
 from tidelog.storage.segment.segment import LogSegment
 
 MARKER = ".kafka_cleanshutdown"

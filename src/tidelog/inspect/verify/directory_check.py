@@ -31,9 +31,9 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, plan_directory
-from tidelog.storage.manager.topic_metadata import TopicMetadata
 
 CHECKPOINTS = {
     RECOVERY_POINT_CHECKPOINT: "recovery point",

@@ -32,7 +32,7 @@ from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.transaction_scan import TransactionRows
 from tidelog.storage.log.view.view_state import stop_reason
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader

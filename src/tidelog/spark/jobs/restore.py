@@ -45,8 +45,8 @@ from tidelog.storage.log.view.directory_state import DirectoryState, read_direct
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.staged.commit import complete_commits
-from tidelog.storage.manager.topic_metadata import read_topic_metadata
+from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
+from tidelog.storage.manager.writable.commit import complete_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -14,7 +14,7 @@ from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.storage.fs.url_path import path_of
+from tidelog.storage.fs.objects import path_of
 
 T = TypeVar("T", bound=enum.Enum)
 

@@ -17,10 +17,9 @@ from tidelog.spark.write.staging import StagedReport
 from tidelog.spark.write.write_options import WriteOptions
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.manager.staged.commit import commit_staged
 from tidelog.storage.manager.staged.roll_forward import find_staged
-from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, read_intent
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, StagedName, read_intent
+from tidelog.storage.manager.writable.commit import commit_staged
 
 _T = TypeVar("_T")
 _PAUSE_MS = 20

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import FileSystem, sync_whole
-from tidelog.storage.manager.staged.staged_commit import StagedFile
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.staged.staged_commit import StagedFile, StagedName
 
 
 class StagedFiles:

@@ -28,8 +28,8 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import TimeIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
-from tidelog.storage.manager.topic_metadata import read_topic_metadata
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
+from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 T = TypeVar("T")
 

@@ -1,18 +1,16 @@
 """The only package that calls the operating system: files, directories, locks, atomic replacement."""
 
-from tidelog.storage.fs.atomic import write_atomically
 from tidelog.storage.fs.by_path import BY_PATH
 from tidelog.storage.fs.descriptor_cache import DESCRIPTOR_CACHE, DescriptorCache
 from tidelog.storage.fs.fork_guard import ForkGuard
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, MappedBytes
 from tidelog.storage.fs.limits import raise_open_file_limit
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
-from tidelog.storage.fs.objects import require_disk
+from tidelog.storage.fs.objects import UrlPath, is_url, path_of, require_disk
 from tidelog.storage.fs.processors import usable_processors
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.run_all import run_all
-from tidelog.storage.fs.url_path import UrlPath, is_url, path_of
-from tidelog.storage.fs.whole_file import read_whole, sync_whole
+from tidelog.storage.fs.whole_file import read_whole, sync_whole, write_atomically
 
 __all__ = [
     "BY_PATH",

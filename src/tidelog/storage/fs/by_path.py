@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock
 from tidelog.storage.fs.local import LOCAL
-from tidelog.storage.fs.objects import ObjectFileSystem
-from tidelog.storage.fs.url_path import UrlPath
+from tidelog.storage.fs.objects import ObjectFileSystem, UrlPath
 
 _OBJECTS = ObjectFileSystem()
 

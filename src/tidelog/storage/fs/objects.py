@@ -12,26 +12,57 @@ creates its stores once per thread.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tidelog.model import ClosedError, ConfigError, FileMissingError, StorageError, TidelogError
 from tidelog.storage.fs.interface import FileStat
 from tidelog.storage.fs.read_only import RefusingWrites, refuse
-from tidelog.storage.fs.url_path import UrlPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Buffer
 
+
+_MARK = "://"
 _NO_FILE = -1
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 """The stores' names for the time at which an object was written. The value is seconds, a datetime or its text."""
+
+
+class UrlPath(PosixPath):
+    """A URL such as ``s3://bucket/backup`` as a Path, whose text keeps both slashes. Readers accept it as a Path.
+
+    It is always absolute and means nothing to the operating system. A URL differs from a path by ``://``, as in fsspec.
+    """
+
+    def __str__(self) -> str:
+        head, _, rest = super().__str__().partition("/")
+        return f"{head}//{rest}" if head.endswith(":") else super().__str__()
+
+    def absolute(self) -> Self:
+        return self
+
+    def resolve(self, strict: bool = False) -> Self:
+        return self
+
+
+def path_of(given: str | os.PathLike[str]) -> Path:
+    """Return a path of this machine, or a UrlPath."""
+    if isinstance(given, Path):
+        return given
+    text = os.fspath(given)
+    return UrlPath(text) if is_url(text) else Path(text)
+
+
+def is_url(text: str) -> bool:
+    return _MARK in text
 
 
 class ObjectFile:

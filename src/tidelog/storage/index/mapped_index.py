@@ -32,10 +32,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tidelog.kernel import IndexKey, lookup_index, lookup_index_above
 from tidelog.model import ClosedError, FileMissingError, StorageError
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, MappedBytes, sync_whole
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 PENDING_ENTRIES = 64
 """The number of entries per write to the file."""
@@ -316,3 +320,16 @@ class MappedIndex(ABC):
     @abstractmethod
     def _note_last(self, entry: bytes) -> None:
         """Record the last entry's bytes, which are empty for an empty index."""
+
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+def last_at_or_below(buffer: Buffer, count: int, key: IndexKey, target: int) -> int:
+    """Return the number of the last of the first ``count`` entries whose ``key`` is at most ``target``, or -1."""
+    return lookup_index(buffer, key, min(target, _MAX), count) if target >= _MIN else -1
+
+
+def first_at_or_above(buffer: Buffer, count: int, key: IndexKey, target: int) -> int:
+    """Return the number of the first of the first ``count`` entries whose ``key`` is at least ``target``, or -1."""
+    return lookup_index_above(buffer, key, max(target, _MIN), count) if target <= _MAX else -1

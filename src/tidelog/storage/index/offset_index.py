@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
-from tidelog.storage.index.mapped_index import MappedIndex
-from tidelog.storage.index.search import first_at_or_above, last_at_or_below
+from tidelog.storage.index.mapped_index import MappedIndex, first_at_or_above, last_at_or_below
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

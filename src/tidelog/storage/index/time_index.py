@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from tidelog.kernel import IndexKey
 from tidelog.model import IndexCorruptError, InvalidOffsetError
-from tidelog.storage.index.mapped_index import MappedIndex
-from tidelog.storage.index.search import last_at_or_below
+from tidelog.storage.index.mapped_index import MappedIndex, last_at_or_below
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -35,21 +35,18 @@ from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cleaning import Cleaning
-from tidelog.storage.manager.closing import close_logs
 from tidelog.storage.manager.directory.directory_set import DirectorySet
-from tidelog.storage.manager.directory.log_directory import LogDirectory
+from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
 from tidelog.storage.manager.housekeeping import Housekeeping
-from tidelog.storage.manager.loading import Loading, ProgressListener
+from tidelog.storage.manager.logs.cleaning import Cleaning
+from tidelog.storage.manager.logs.loading import Loading, ProgressListener
 from tidelog.storage.manager.logs.log_making import LogMaking
-from tidelog.storage.manager.logs.log_opening import LogOpening, TopicSettings
+from tidelog.storage.manager.logs.log_move import LogMove
 from tidelog.storage.manager.logs.log_removal import LogRemoval
-from tidelog.storage.manager.logs.log_settings import LogSettings
+from tidelog.storage.manager.logs.log_settings import LogSettings, TopicSettings
 from tidelog.storage.manager.logs.log_table import LogTable
+from tidelog.storage.manager.logs.moves import Moves, ReplicaSwap
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.storage.manager.move.log_move import LogMove
-from tidelog.storage.manager.move.moves import Moves
-from tidelog.storage.manager.move.replica_swap import ReplicaSwap
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +154,7 @@ class LogManager:
                 self._housekeeping.stop()
             self._moves.stop()
             self.handle_failures()
-            failed = close_logs(self.online, self._settings.recovery_threads)
+            failed = self._directories.close_logs(self._settings.recovery_threads)
             self._table.deleted.close()
             self.handle_failures()
             for directory in self.online:

@@ -21,19 +21,20 @@ from tidelog.model import (
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, CleanShutdownFile, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.recovery.recover import recover
+from tidelog.storage.manager.recovery.directory_recovery import recover
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
-from tidelog.storage.manager.staged.commit import CommitResult, commit_staged
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches
 from tidelog.storage.manager.staged.staged_commit import (
     INTENT_FILE,
+    PREFIX,
     StagedCommit,
     StagedFile,
+    StagedName,
     read_intent,
     write_intent,
 )
-from tidelog.storage.manager.staged.staged_name import PREFIX, StagedName
-from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.storage.manager.writable.commit import CommitResult, commit_staged
+from tidelog.storage.manager.writable.writable_directory import WritableDirectory
 from tidelog.testing import ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -20,11 +20,12 @@ from tidelog.storage.manager.staged.staged_commit import (
     INTENT_FILE,
     StagedCommit,
     StagedFile,
+    StagedName,
+    is_query_id,
     read_intent,
     remove_intent,
     write_intent,
 )
-from tidelog.storage.manager.staged.staged_name import StagedName, is_query_id
 
 WORDS = st.text("abcXYZ019._-", min_size=1, max_size=40)
 BATCHES = st.none() | st.integers(0, 2**63 - 1)

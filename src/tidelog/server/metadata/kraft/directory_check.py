@@ -25,7 +25,7 @@ from tidelog.server.metadata.kraft.unsupported_metadata import loaded_unsupporte
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.manager.cluster_metadata_log import topic_partitions
+from tidelog.storage.manager.metadata.cluster_metadata_log import topic_partitions
 
 _WITH_ZOOKEEPER: Final = 0
 

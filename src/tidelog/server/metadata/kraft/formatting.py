@@ -38,7 +38,7 @@ from tidelog.server.metadata.metadata_record import MetadataRecord, encode_recor
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, random_uuid, uuid_to_text, written_at
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 
 _VERSION: Final = 1
 _KRAFT_VERSION: Final = 1

@@ -48,7 +48,7 @@ from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots
 from tidelog.storage.producer import AppendOrigin
 
 METADATA_TOPIC_ID: Final = uuid.UUID(int=1)

@@ -20,7 +20,12 @@ from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_bootstrap_records, read_image_batches
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots, read_log_chunks
+from tidelog.storage.manager.metadata.cluster_metadata_log import (
+    METADATA_DIRECTORY,
+    SnapshotId,
+    list_snapshots,
+    read_log_chunks,
+)
 
 _PARTITIONS: Final = frozenset(MESSAGES[name].api_key for name in ("PartitionRecord", "PartitionChangeRecord"))
 

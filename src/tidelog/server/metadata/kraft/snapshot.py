@@ -33,7 +33,7 @@ from tidelog.server.metadata.kraft.batches import (
 from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"

@@ -49,7 +49,7 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

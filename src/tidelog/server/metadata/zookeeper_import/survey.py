@@ -51,7 +51,7 @@ from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_s
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.log.view.view_producers import read_producers
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, topic_partitions
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, topic_partitions
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 T = TypeVar("T")

@@ -33,8 +33,8 @@ from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,
     survey_high_watermark,

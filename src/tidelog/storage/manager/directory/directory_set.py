@@ -2,7 +2,8 @@
 
 A disk failure may occur under a log's lock, where no other lock may be taken. So it is only noted, and the next call of
 ``take_failures`` handles it outside that lock. Each directory fails once. Thread rule: the caller holds the manager's
-lock. Any thread may call ``note_failure`` and ``run_guarded``. Source: Kafka's ``LogDirFailureChannel``.
+lock. Any thread may call ``note_failure`` and ``run_guarded``. Source: Kafka's ``LogDirFailureChannel``,
+``LogManager.shutdown``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
-from tidelog.model import DirectoryError, StorageError, TidelogError
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.directory_check import check_directories, reasons_of
@@ -97,6 +100,28 @@ class DirectorySet:
         open_ones = [directory for directory in self.online if directory.path not in self.cordoned]
         wanted = sorted(open_ones or self.online[:1], key=lambda directory: len(directory.logs))
         return [directory.path for directory in wanted]
+
+    def close_logs(self, threads: int) -> set[Path]:
+        """Flush and close every log, with ``threads`` for each directory.
+
+        Return the paths of the directories in which a log failed to close.
+        """
+        failed: set[Path] = set()
+
+        def close(directory: LogDirectory, partition: TopicPartition) -> None:
+            try:
+                directory.logs[partition].close()
+            except TidelogError as error:
+                _log.log(level_of(error), "%s was not closed cleanly: %s", directory.logs[partition].directory, error)
+                failed.add(directory.path)
+            directory.note_closed(partition)
+
+        with ExitStack() as pools:
+            for directory in self.online:
+                pool = pools.enter_context(ThreadPoolExecutor(threads, f"log-closing-{directory.path}"))
+                for partition in list(directory.logs):
+                    pool.submit(close, directory, partition)
+        return failed
 
     # --- failures ---
 

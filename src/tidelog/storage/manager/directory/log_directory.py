@@ -40,18 +40,23 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing
+from tidelog.storage.log.load.open_request import LogContext
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
-from tidelog.storage.manager.logs.log_opening import LogOpening
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 if TYPE_CHECKING:
     from tidelog.storage.log.view.log_view import LogView
+
+
+from dataclasses import dataclass
+
+from tidelog.storage.log.config import LogConfig
 
 UNKNOWN_BROKER_EPOCH = -1
 _SMALL_FILES = (
@@ -64,6 +69,14 @@ _SMALL_FILES = (
 )
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOpening(LogContext):
+    """The values shared by all logs of one owner when they are opened."""
+
+    config_of: Callable[[str], LogConfig]
+    """The current settings of a topic."""
 
 
 class LogDirectory:

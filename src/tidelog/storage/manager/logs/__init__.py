@@ -1,1 +1,1 @@
-"""The logs of a manager: lookup, creation, opening, settings, removal."""
+"""The logs of a manager: lookup, loading, creation, settings, cleaning, moves, removal."""

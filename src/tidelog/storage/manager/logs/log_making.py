@@ -23,10 +23,10 @@ from pathlib import Path
 
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata_log import require_name
 from tidelog.storage.manager.directory.directory_set import DirectorySet
-from tidelog.storage.manager.logs.log_opening import LogOpening
+from tidelog.storage.manager.directory.log_directory import LogOpening
 from tidelog.storage.manager.logs.log_table import LogTable, new_name
+from tidelog.storage.manager.metadata.cluster_metadata_log import require_name
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 _log = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from typing import NamedTuple
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cleaning import Cleaning
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.directory.log_directory import LogDirectory
+from tidelog.storage.manager.logs.cleaning import Cleaning
 from tidelog.storage.manager.logs.log_table import LogTable
-from tidelog.storage.manager.move.moves import Moves
+from tidelog.storage.manager.logs.moves import Moves
 
 
 class RemovedLog(NamedTuple):

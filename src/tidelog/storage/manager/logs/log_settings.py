@@ -8,13 +8,15 @@ lock. Any thread may call ``of``. Source: Kafka's ``LogManager``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from tidelog.model import ClosedError, ConfigError, StorageError, TopicPartition
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.logs.log_opening import TopicSettings
 from tidelog.storage.manager.logs.log_table import LogTable
+
+TopicSettings = Callable[[str], Mapping[str, str]]
+"""The settings that a topic overrides, in Kafka's keys and texts. The result is empty if there are none."""
 
 _log = logging.getLogger(__name__)
 

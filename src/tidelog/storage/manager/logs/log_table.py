@@ -26,8 +26,8 @@ from pathlib import Path
 from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition, UnknownTopicOrPartitionError
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.loading import LoadedPartition
 from tidelog.storage.manager.logs.deletion_queue import DeletionQueue
+from tidelog.storage.manager.logs.loading import LoadedPartition
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 _log = logging.getLogger(__name__)

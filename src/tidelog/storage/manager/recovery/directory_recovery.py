@@ -1,4 +1,6 @@
-"""A log directory during recovery: its lock, and the steps before and after its partitions.
+"""The recovery of a log directory: a broker's work from an unclean startup to a clean shutdown.
+
+Partitions and the segments of each run in parallel, between ``begin`` and ``finish`` of a ``DirectoryRecovery``:
 
 ===========  ==========================================================================================================
 step         change
@@ -14,11 +16,13 @@ created      a decided commit of staged files is carried out by its own owner (`
 ===========  ==========================================================================================================
 
 ``__cluster_metadata`` is recovered like the others, but it is not in the checkpoints, as in a broker. A crash leaves an
-unclean directory, and the next recovery gives the same result. Thread rule: one caller. Source: Kafka's ``LogManager``.
+unclean directory, and the next recovery gives the same result. A cancelled run leaves finished partitions complete and
+synced. Thread rule: one run at a time per directory, enforced by the lock. Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -32,15 +36,22 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
+from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
-from tidelog.storage.manager.partition_work import Failures
-from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition
-from tidelog.storage.manager.recovery.recover_plan import RecoverPlan
-from tidelog.storage.manager.staged.commit import complete_commits
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
+from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
+from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
+from tidelog.storage.manager.recovery.recover_plan import (
+    PartitionPlan,
+    RecoverOptions,
+    RecoverPlan,
+    plan_directory,
+)
 from tidelog.storage.manager.staged.roll_forward import remove_staged
+from tidelog.storage.manager.writable.commit import complete_commits
+from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,3 +137,68 @@ def _high_watermarks(
         elif key in stored:
             watermarks[key] = min(max(stored[key], log.log_start_offset), log.end_offset)
     return watermarks if watermarks or fs.exists(checkpoint) else None
+
+
+def recover_directory(
+    fs: FileSystem,
+    path: Path,
+    options: RecoverOptions,
+    *,
+    on_progress: ProgressListener | None = None,
+    cancelled: threading.Event | None = None,
+) -> RecoverResult:
+    """Recover the log directory ``path``.
+
+    Several threads call ``on_progress``, one at a time. Setting ``cancelled`` ends the run after the current segments,
+    with CancelledError. Raise LockedError if a process holds the directory. A partition that cannot be recovered is a
+    failure in the result, and the others are still recovered.
+    """
+    with DirectoryRecovery(fs, path) as recovery:
+        plan = plan_directory(fs, path, options, held_here=True)
+        recovery.begin(plan)
+        run = _Run(fs, path, options, plan, on_progress, cancelled)
+        return recovery.finish(plan, *run.load_all())
+
+
+def recover(
+    path: Path, *, now_ms: int, sibling_directories: tuple[Path, ...] = (), fs: FileSystem = LOCAL
+) -> RecoverResult:
+    """Recover with the cluster metadata's settings over the defaults. Raise the first failure."""
+    result = recover_directory(fs, path, RecoverOptions(now_ms=now_ms, sibling_directories=sibling_directories))
+    for _, error in result.failures:
+        raise error
+    return result
+
+
+class _Run:
+    """The parallel loading of the partitions."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        options: RecoverOptions,
+        plan: RecoverPlan,
+        on_progress: ProgressListener | None,
+        cancelled: threading.Event | None,
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._options = options
+        self._work = PartitionWork(
+            path, plan.partitions, lambda part: part.read_bytes, on_progress=on_progress, cancelled=cancelled
+        )
+
+    def load_all(self) -> tuple[tuple[RecoveredPartition, ...], Failures]:
+        threads = self._options.threads or usable_processors()
+        # One thread per partition keeps the sequence of its segments. The threads of ``walks`` share the reading, which
+        # is nearly all of the work.
+        with WalkThreads(threads) as walks:
+            return self._work.run(lambda part: self._load_one(part, walks), threads=threads, thread_name="recover")
+
+    def _load_one(self, partition: PartitionPlan, walks: WalkThreads) -> RecoveredPartition:
+        def on_segment(segment: RecoveredSegment) -> None:
+            self._work.add_progress(partition.name, segment.size + segment.truncated_bytes)
+            self._work.check_cancelled()
+
+        return recover_partition(self._fs, self._path, partition, self._options, threads=walks, on_segment=on_segment)

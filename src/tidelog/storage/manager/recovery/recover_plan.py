@@ -22,11 +22,11 @@ from tidelog.storage.log.load.load_plan import SegmentToRecover, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.staged.roll_forward import find_staged
 from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
 from tidelog.storage.manager.survey.setting_sources import read_setting_sources
-from tidelog.storage.manager.topic_metadata import TopicMetadata
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, SegmentFileName
 
 _ENTRY_BYTES = {FileKind.INDEX: 8, FileKind.TIME_INDEX: 12}

@@ -27,12 +27,16 @@ from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.manager.cluster_metadata_log import partition_for_writing
-from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.logs.log_opening import LogOpening
+from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
+from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches, write_committed_batches
-from tidelog.storage.manager.staged.staged_commit import StagedCommit, StagedFile, read_intent, remove_intent
-from tidelog.storage.manager.staged.staged_name import StagedName
+from tidelog.storage.manager.staged.staged_commit import (
+    StagedCommit,
+    StagedFile,
+    StagedName,
+    read_intent,
+    remove_intent,
+)
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tidelog.model import CheckpointError
 from tidelog.storage.checkpoint.checkpoint_text import format_checkpoint, parse_checkpoint, parse_integer
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
-from tidelog.storage.manager.staged.staged_name import is_query_id
+from tidelog.storage.manager.staged.staged_commit import is_query_id
 
 SINK_CHECKPOINT = "tidelog-sink-checkpoint"
 

@@ -1,4 +1,13 @@
-"""A commit of staged files to partitions, and the intent file that records it once it is decided.
+"""A commit of staged files to partitions, the names of these files, and the intent that records a decided commit.
+
+A staged file is named::
+
+    .tidelog-staged~QUERY~BATCH~WRITER~NUMBER
+
+The files are in the log directory itself, because brokers ignore files there but refuse to start with unknown
+directories. QUERY owns them. BATCH is the number of a stream's batch, or ``once``. WRITER is one attempt to write a
+part of the batch, and NUMBER counts its files. The writer reports a file's partition separately, because a topic name
+may be as long as a file name. QUERY and WRITER are ASCII letters, digits, dots, dashes and underscores.
 
 The intent is ``tidelog-sink-intent`` in the log directory, in JSON, written atomically::
 
@@ -17,18 +26,50 @@ Thread rule: writers hold the directory's lock.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tidelog.model import CheckpointError, TopicPartition
 from tidelog.model.topic_partition import is_legal_topic
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
-from tidelog.storage.manager.staged.staged_name import StagedName, is_query_id
 
+PREFIX = ".tidelog-staged~"
+_ONCE = "once"
+_QUERY = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+_NAME = re.compile(
+    re.escape(PREFIX) + r"([A-Za-z0-9._-]{1,100})~(once|0|[1-9][0-9]{0,18})~([A-Za-z0-9._-]{1,64})~([0-9]{1,9})",
+    re.ASCII,
+)
 INTENT_FILE = "tidelog-sink-intent"
 _VERSION = 0
+
+
+class StagedName(NamedTuple):
+    query: str
+    batch: int | None
+    """None if the file belongs to no stream."""
+    writer: str
+    number: int
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Parse a file name. Return None for another form."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        query, batch, writer, number = found.groups()
+        return cls(query, None if batch == _ONCE else int(batch), writer, int(number))
+
+    def __str__(self) -> str:
+        batch = _ONCE if self.batch is None else self.batch
+        return f"{PREFIX}{self.query}~{batch}~{self.writer}~{self.number}"
+
+
+def is_query_id(text: str) -> bool:
+    return _QUERY.fullmatch(text) is not None
 
 
 class StagedFile(NamedTuple):

@@ -21,8 +21,8 @@ from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.time_lookup import indexed_largest, largest_timestamp
 from tidelog.storage.log.view.view_state import ViewSegment
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
-from tidelog.storage.manager.topic_metadata import TopicMetadata
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.segment.file_names import FileKind
 
 _T = TypeVar("_T")

@@ -27,8 +27,8 @@ from tidelog.model import CheckpointError
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.cluster_metadata_log import METADATA_DIRECTORY, METADATA_TOPIC
-from tidelog.storage.manager.topic_metadata import TopicMetadata, read_topic_metadata
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, METADATA_TOPIC
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
 
 DEFAULT_ORIGIN = "default"
 COMMAND_LINE_ORIGIN = "--config"

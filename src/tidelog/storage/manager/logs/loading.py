@@ -29,10 +29,9 @@ from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.directory.directory_set import level_of
-from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.logs.log_opening import LogOpening
+from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 

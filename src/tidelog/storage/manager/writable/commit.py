@@ -28,7 +28,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.manager.staged.roll_forward import remove_staged
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches
 from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, write_intent
-from tidelog.storage.manager.writable_directory import WritableDirectory
+from tidelog.storage.manager.writable.writable_directory import WritableDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,11 @@ from tidelog.storage.fs import FileSystem, ForkGuard, run_all
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.writers.record_writer import RecordWriter
-from tidelog.storage.manager.cluster_metadata_log import partition_for_writing
-from tidelog.storage.manager.directory.log_directory import LogDirectory
-from tidelog.storage.manager.logs.log_opening import LogOpening
+from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
+from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
+from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 from tidelog.storage.manager.producers.producer_sessions import ProducerSessions
 from tidelog.storage.manager.staged.roll_forward import RollForward
-from tidelog.storage.manager.topic_metadata import read_topic_metadata
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 

@@ -22,7 +22,7 @@ from tidelog.record.internal_records.frames import decode_framed
 from tidelog.record.internal_records.metadata_tables import METADATA_TYPES
 from tidelog.storage.checkpoint import uuid_from_text
 from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.manager.cluster_metadata_log import (
+from tidelog.storage.manager.metadata.cluster_metadata_log import (
     METADATA_DIRECTORY,
     list_snapshots,
     read_log_chunks,

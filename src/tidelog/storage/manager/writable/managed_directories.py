@@ -17,14 +17,14 @@ from tidelog.model import ClosedError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.cluster_metadata_log import partition_for_writing
-from tidelog.storage.manager.loading import ProgressListener
 from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.logs.loading import ProgressListener
 from tidelog.storage.manager.manager_settings import ManagerSettings
+from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
 from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
-from tidelog.storage.manager.staged.commit import complete_commits
-from tidelog.storage.manager.topic_metadata import TopicMetadata, read_topic_metadata
-from tidelog.storage.manager.writable_directory import WritableLog
+from tidelog.storage.manager.writable.commit import complete_commits
+from tidelog.storage.manager.writable.writable_directory import WritableLog
 from tidelog.storage.producer import ProducerEntry
 
 

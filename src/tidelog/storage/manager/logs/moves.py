@@ -1,9 +1,9 @@
-"""The moves of partitions between log directories that are in progress, and their threads.
+"""The moves of partitions between log directories that are in progress: their threads, and their end.
 
 The scheduler's threads do the copying. Without a scheduler, the caller of ``run`` does it. A failed attempt is repeated
-after a second. Forgetting a move cancels it, and the manager then deletes its future log. Only one thread works on a
-move at a time, and it never continues with a later move of the same partition. Thread rule: any thread. ``replace``
-takes the manager's lock. Source: Kafka's ``ReplicaAlterLogDirsManager``.
+after a second. If a move is cancelled, the manager deletes its future log. Only one thread works on a move at a time,
+and it never continues with a later move of the same partition. Thread rule: any thread. ``replace`` takes the manager's
+lock. Source: Kafka's ``ReplicaAlterLogDirsManager``, ``LogManager.replaceCurrentWithFutureLog``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from tidelog.model import ClosedError, TidelogError, TopicPartition
-from tidelog.runtime import Scheduler
-from tidelog.storage.manager.directory.directory_set import level_of
-from tidelog.storage.manager.move.log_move import LogMove
+from tidelog.runtime import Clock, Scheduler
+from tidelog.storage.manager.directory.directory_set import DirectorySet, level_of
+from tidelog.storage.manager.logs.cleaning import Cleaning
+from tidelog.storage.manager.logs.log_move import LogMove
+from tidelog.storage.manager.logs.log_table import LogTable
 
 _BACKOFF_MS = 1000
 
@@ -77,3 +79,41 @@ class Moves:
                 text = "Moving %s to another log directory failed; it will be retried: %s"
                 _log.log(level_of(error), text, partition, error)
                 self._later(partition, move, _BACKOFF_MS)
+
+
+class ReplicaSwap:
+    """The end of a move: the future log replaces the current one.
+
+    From then on the table, the cleaner and both log directories' checkpoints use the new log. The old directory is
+    queued for removal. ``LogMove`` describes the states after a crash. Thread rule: the caller holds the manager's
+    lock.
+    """
+
+    def __init__(
+        self, directories: DirectorySet, table: LogTable, cleaning: Cleaning, moves: Moves, clock: Clock
+    ) -> None:
+        self._directories = directories
+        self._table = table
+        self._cleaning = cleaning
+        self._moves = moves
+        self._clock = clock
+
+    def run(self, partition: TopicPartition, move: LogMove) -> bool:
+        """Replace the current log. Return False if the move was cancelled."""
+        if self._moves.under_way.get(partition) is not move:
+            return False
+        current, future = move.current, move.future
+        source, target = self._directories.directory_of(current), self._directories.directory_of(future)
+        with current.being_replaced():
+            move.finish()
+            future.rename(target.path / partition.directory_name)
+        self._moves.cancel(partition)
+        del self._table.future[partition]
+        self._table.current[partition] = future
+        self._cleaning.moved(partition, source.path, target.path)
+        self._directories.run_guarded(target.checkpoint)
+        now_ms = self._clock.now_ms()
+        self._directories.run_guarded(lambda: self._table.set_for_deletion(source, partition, current, now_ms))
+        self._directories.run_guarded(source.checkpoint)
+        _log.info("%s has moved from %s to %s", partition, source.path, target.path)
+        return True
