@@ -11,7 +11,7 @@ from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_o
 from tidelog.cli.targets import each_target, select
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
 from tidelog.inspect.record_text import iso_time
-from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
+from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import Condition
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.record.internal_records.frames import decode_key, decode_value
-from tidelog.record.internal_records.group_tables import GROUP_TYPES
+from tidelog.record.internal_records.committed_offset import OFFSETS, offset_place, read_offset
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
@@ -29,7 +29,6 @@ from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_OFFSET_KEYS = frozenset({"OffsetCommitKey", "LegacyOffsetCommitKey"})
 _CHOICE = ColumnChoice(headers=False)
 
 Key = tuple[str, TopicPartition]
@@ -143,30 +142,25 @@ def _pending(table: BatchTable, open_: Mapping[int, int]) -> np.ndarray[tuple[in
 
 def _apply(found: PartitionOffsets, source: TopicPartition, offset: int, key: bytes, value: bytes | None) -> None:
     try:
-        decoded = decode_key(GROUP_TYPES, key)
-        if decoded.fields is None or decoded.name not in _OFFSET_KEYS:
-            found.undecoded += decoded.fields is None
-            return
-        group = decoded.fields["group"]
-        partition = TopicPartition(decoded.fields["topic"], decoded.fields["partition"])
-        if value is None:
-            found.offsets.pop((group, partition), None)
-            return
-        fields = decode_value(GROUP_TYPES, decoded.number, value).fields
+        record = GroupRecord.read_key(key)
+        if record is not None and record.number in OFFSETS and value is not None:
+            record = record.with_value(value)
     except TidelogError:
+        record = None
+    if record is None:
         found.undecoded += 1
-        return
-    if fields is None:
-        found.undecoded += 1
-        return
-    epoch = fields.get("leaderEpoch", -1)
-    found.offsets[group, partition] = CommittedOffset(
-        group=group,
-        partition=partition,
-        offset=fields["offset"],
-        leader_epoch=epoch if epoch >= 0 else None,
-        metadata=fields["metadata"],
-        commit_timestamp=fields["commitTimestamp"],
-        source=source,
-        source_offset=offset,
-    )
+    elif record.number in OFFSETS and record.value is None:
+        found.offsets.pop(offset_place(record), None)
+    elif record.number in OFFSETS:
+        group, partition = offset_place(record)
+        committed = read_offset(record, offset)
+        found.offsets[group, partition] = CommittedOffset(
+            group=group,
+            partition=partition,
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch if committed.leader_epoch >= 0 else None,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_ms,
+            source=source,
+            source_offset=offset,
+        )

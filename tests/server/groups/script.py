@@ -19,7 +19,7 @@ from tidelog.api import open_log
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.record.internal_records.group_record import GroupRecord
 
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIMES = {

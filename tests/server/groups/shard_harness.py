@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_member import Protocol
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.classic.joining import JoinRequest
-from tidelog.server.groups.classic.leaving import Leaver
-from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, SyncRequest
 from tidelog.server.groups.consumer.heartbeats import HeartbeatRequest
-from tidelog.server.groups.group_map import GroupMap
-from tidelog.server.groups.journal import Done, TopicFacts, TransactionalProducer
-from tidelog.server.groups.keyed_timers import KeyedTimers
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.server.groups.group_topics import TopicFacts
+from tidelog.server.groups.journal import Done, TransactionalProducer
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.state.classic_group import ClassicGroup
+from tidelog.server.groups.state.classic_member import Protocol
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.offset_store import OffsetStore
+from tidelog.server.timers import KeyedTimers
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
 

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.server.groups.consumer.assignors.assignment_input import AssignedMember, AssignmentInput
-from tidelog.server.groups.consumer.assignors.range_assignor import assign_ranges
-from tidelog.server.groups.consumer.assignors.uniform_assignor import assign_uniformly
-from tidelog.server.groups.consumer.consumer_member import Partitions
+from tidelog.server.groups.consumer.assignors import AssignedMember, AssignmentInput, assign_ranges, assign_uniformly
 from tidelog.server.groups.consumer.targets import ASSIGNORS, assignor_names
+from tidelog.server.groups.state.consumer_member import Partitions
 
 A, B, C, D = (uuid.UUID(int=number) for number in (1, 2, 3, 4))
 

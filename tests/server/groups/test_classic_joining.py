@@ -6,9 +6,9 @@ import pytest
 
 from server.groups.shard_harness import GROUP, ShardHarness
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_member import Protocol
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.log.classic_records import GROUP_METADATA
+from tidelog.server.groups.records.classic_records import GROUP_METADATA
+from tidelog.server.groups.state.classic_group import ClassicState
+from tidelog.server.groups.state.classic_member import Protocol
 
 
 def test_a_new_dynamic_member_is_told_its_id_first_and_joins_with_it() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from server.groups.shard_harness import Replies, ShardHarness
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_member import Protocol
-from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.server.groups.state.classic_group import ClassicState
+from tidelog.server.groups.state.classic_member import Protocol
 
 
 def stable(harness: ShardHarness, protocols: tuple[Protocol, ...] = (Protocol("range", b"topics"),)) -> tuple[str, str]:

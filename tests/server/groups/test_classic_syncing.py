@@ -6,8 +6,8 @@ import pytest
 
 from server.groups.shard_harness import ShardHarness
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.classic.leaving import Leaver
+from tidelog.server.groups.classic.member_requests import Leaver
+from tidelog.server.groups.state.classic_group import ClassicState
 
 
 def joined(harness: ShardHarness, count: int = 2) -> tuple[str, list[str]]:

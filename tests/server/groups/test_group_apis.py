@@ -14,8 +14,8 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.server.authorization.operation import SUPPORTED, operation_bits
 from tidelog.server.authorization.resource import AclResourceType
-from tidelog.server.groups.routing import partition_of
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.server.topics.internal_topics import partition_of
 from tidelog.storage.log.partition_log import PartitionLog
 
 NO_SUBSCRIPTION = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."

@@ -11,7 +11,7 @@ from server.groups.group_broker import GroupBroker
 from server.groups.shard_harness import GROUP, Replies, ShardHarness
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.groups.classic.syncing import MemberClaim
+from tidelog.server.groups.classic.member_requests import MemberClaim
 from tidelog.server.groups.group_metrics import METRICS
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit

@@ -13,8 +13,8 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
-from tidelog.server.groups.log.loading import load_log
-from tidelog.server.groups.log.replay import Replay
+from tidelog.server.groups.owned_shard import load_log
+from tidelog.server.groups.records.replay import Replay
 from tidelog.storage.producer import AppendOrigin
 
 COUNT = 120

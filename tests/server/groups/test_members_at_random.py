@@ -26,9 +26,9 @@ from hypothesis.stateful import (
 
 from server.groups.shard_harness import Consumer, MemoryTopics, Replies, ShardHarness
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
-from tidelog.server.groups.consumer.consumer_member import STATIC_LEAVING_EPOCH
+from tidelog.server.groups.state.classic_group import ClassicState
+from tidelog.server.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from tidelog.server.groups.state.consumer_member import STATIC_LEAVING_EPOCH
 
 NAMES = ["m0", "m1", "m2", "m3"]
 TOPICS = {"a": 4, "b": 3}

@@ -14,14 +14,14 @@ from server.replicas.replica_home import ReplicaHome, records
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, StorageError, TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.group_map import GroupMap
+from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.journal import TransactionalProducer
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import offset_commit
-from tidelog.server.groups.log.partition_journal import ADAPTIVE, PartitionJournal
-from tidelog.server.groups.log.replay import Replay
-from tidelog.server.groups.offsets.offset_store import CommittedOffset, OffsetStore
+from tidelog.server.groups.partition_journal import ADAPTIVE, PartitionJournal
+from tidelog.server.groups.records.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
+from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.storage.log.partition_log import ReadLimits
 
 GROUP = "g"
@@ -32,7 +32,7 @@ TOLD = ErrorCode.NONE
 def commit(number: int, *, padding: int = 0) -> GroupRecord:
     """Return a commit of offset ``number`` in partition ``number``."""
     metadata = "x" * padding
-    committed = CommittedOffset(offset=number, leader_epoch=-1, metadata=metadata, commit_ms=0, expire_ms=None)
+    committed = OffsetAndMetadata(offset=number, leader_epoch=-1, metadata=metadata, commit_ms=0, expire_ms=None)
     return offset_commit(GROUP, TopicPartition("t", number), committed)
 
 

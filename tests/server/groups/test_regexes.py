@@ -6,8 +6,8 @@ import pytest
 
 from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.consumer.pattern.syntax import PatternError
-from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
+from tidelog.server.groups.pattern.syntax import PatternError
+from tidelog.server.groups.pattern.topic_pattern import TopicPattern
 
 # Expression, a matching name, a different name.
 MATCHES = [

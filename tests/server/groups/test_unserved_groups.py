@@ -9,13 +9,12 @@ import pytest
 from server.groups.shard_harness import GROUP, MemoryTopics, Replies, ShardHarness, call_replying
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.syncing import MemberClaim
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import offset_commit
+from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.classic.member_requests import MemberClaim
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
-from tidelog.server.groups.offsets.offset_store import CommittedOffset
-from tidelog.server.groups.unserved_group import UnservedGroup
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 PLACE = TopicPartition("t", 0)
 _GROUP_KEY: dict[str, Any] = {"groupId": GROUP}
@@ -44,7 +43,7 @@ _STREAMS = [
 ]
 _NO_SHARE_MEMBER = GroupRecord(10, _MEMBER_KEY, None)
 _NO_STREAMS_MEMBER = GroupRecord(19, _MEMBER_KEY, None)
-_OFFSET = offset_commit(GROUP, PLACE, CommittedOffset(offset=5, commit_ms=0))
+_OFFSET = offset_commit(GROUP, PLACE, OffsetAndMetadata(offset=5, commit_ms=0))
 
 
 def rig_of(*records: GroupRecord) -> ShardHarness:

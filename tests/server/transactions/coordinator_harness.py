@@ -16,9 +16,9 @@ from server.transactions.local_replicas import LocalPartition, LocalReplicas
 from tidelog.model import Record, TimestampType, TopicPartition
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.groups.routing import partition_of
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
+from tidelog.server.topics.internal_topics import partition_of
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
 from tidelog.server.transactions.markers import LocalMarkers

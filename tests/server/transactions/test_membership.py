@@ -112,7 +112,7 @@ def test_one_transition_at_a_time() -> None:
     with pytest.raises(RuntimeError, match="pending transition to PrepareCommit"):
         changing.begin(record(State.PREPARE_ABORT))
     changing.discard_pending()
-    with pytest.raises(RuntimeError, match="no transition"):
+    with pytest.raises(RuntimeError, match="no pending transition"):
         changing.finish()
     assert changing.record == record(State.ONGOING)
 

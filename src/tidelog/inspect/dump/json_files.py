@@ -13,8 +13,8 @@ from typing import Any
 
 from tidelog.inspect.dump.json_payload import Json
 from tidelog.model import CheckpointError
+from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.checkpoint.clean_shutdown import parse_broker_epoch
-from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
 from tidelog.storage.checkpoint.meta_properties import MetaProperties
 from tidelog.storage.checkpoint.offset_checkpoint import OffsetCheckpoint
 from tidelog.storage.checkpoint.partition_metadata import PartitionMetadata

@@ -30,18 +30,17 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime.metrics import Sample
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.groups.consumer.targets import assignor_names
-from tidelog.server.groups.group_counts import GroupCounts
 from tidelog.server.groups.group_metrics import group_samples
-from tidelog.server.groups.image_topics import ImageTopics
+from tidelog.server.groups.group_topics import ImageTopics
 from tidelog.server.groups.owned_shard import OwnedShard
-from tidelog.server.groups.routing import partition_of
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
+from tidelog.server.groups.shard_context import GroupCounts
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.node import Node
 from tidelog.server.replicas.partition import NO_EPOCH
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
-from tidelog.server.topics.internal_topics import partition_count
+from tidelog.server.topics.internal_topics import partition_count, partition_of
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The interfaces of the groups' state machines to the journal and the topics. Protocols without code.
+"""The journal as the groups' state machines see it: a protocol without code.
 
 Each change follows one rule. Its records are applied to the state at once, and are appended, perhaps together with
 other changes. ``done`` is called when all in-sync replicas have the records, and only then does the client get its
@@ -10,16 +10,13 @@ Thread rule: the event loop only. Source: Kafka's ``CoordinatorRuntime``.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.storage.producer import NO_GUARD, VerificationGuard
-
-if TYPE_CHECKING:
-    from tidelog.server.groups.log.group_record import GroupRecord
 
 Done = Callable[[ErrorCode], None]
 
@@ -47,34 +44,3 @@ class Journal(Protocol):
     def flush(self) -> None:
         """Append the gathered changes. A crash may lose them until then."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """A topic's facts for assignments and hashes. ``racks`` has the known racks of each partition's replicas."""
-
-    id: uuid.UUID
-    name: str
-    partitions: int
-    racks: tuple[tuple[str, ...], ...] = ()
-
-
-class Topics(Protocol):
-    """The current topics of the cluster."""
-
-    @property
-    def version(self) -> int:
-        """The version of the metadata, which grows with every change."""
-        ...
-
-    @property
-    def last_creation_version(self) -> int:
-        """The version of the last change that created topics."""
-        ...
-
-    @property
-    def names(self) -> Collection[str]: ...
-
-    def by_name(self, name: str) -> TopicFacts | None: ...
-
-    def by_id(self, topic_id: uuid.UUID) -> TopicFacts | None: ...

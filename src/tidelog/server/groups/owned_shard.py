@@ -3,7 +3,12 @@
 The states are *loading* → *active*, or *failed* → *lost*. A background thread reads the log, and the shard serves no
 request meanwhile. Transactions that end during loading are remembered, because their markers may lie after the end of
 the read. Clients get the same error from a partition whose log cannot be read (*failed*) as from a loading one.
-Thread rule: the event loop only.
+
+Loading applies the records in the sequence of the log. Records of a transaction are pending until its marker, and stay
+pending if the marker is missing: the transaction coordinator will write it. An unreadable or unknown record is skipped
+with a log message, so one bad record costs one key and not all groups of the partition. Memory is bounded by the live
+state and one chunk. Loading stops between two chunks if the partition was lost.
+Thread rule: the event loop only, except for ``load_log``. Source: Kafka's ``CoordinatorLoaderImpl``.
 """
 
 from __future__ import annotations
@@ -13,18 +18,21 @@ import logging
 from collections.abc import Callable
 
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.server.groups.group_counts import GroupCounts
-from tidelog.server.groups.group_map import GroupMap
-from tidelog.server.groups.journal import Topics
-from tidelog.server.groups.keyed_timers import KeyedTimers
-from tidelog.server.groups.log.loading import load_log
-from tidelog.server.groups.log.partition_journal import PartitionJournal
-from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.record.control import ControlType, control_type
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.coordinator_log import LoggedRecord, read_records
+from tidelog.server.groups.group_topics import Topics
+from tidelog.server.groups.partition_journal import PartitionJournal
+from tidelog.server.groups.records.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
-from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.shard_context import GroupCounts, ShardContext
+from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.server.node import Node
+from tidelog.server.timers import KeyedTimers
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
+from tidelog.storage.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 
@@ -127,3 +135,33 @@ class OwnedShard:
         self._journal.resign()
         if self.is_loaded:
             self.shard.resign()
+
+
+_log = logging.getLogger(__name__)
+
+_NO_PRODUCER = -1
+
+
+def load_log(log: PartitionLog, replay: Replay, *, chunk_bytes: int, is_wanted: Callable[[], bool]) -> None:
+    """Apply the log's records to the state. Raise TidelogError if the log cannot be read."""
+    for found in read_records(log, chunk_bytes=chunk_bytes, is_wanted=is_wanted):
+        _apply(log, replay, found)
+
+
+def _apply(log: PartitionLog, replay: Replay, found: LoggedRecord) -> None:
+    record, table, row = found
+    producer_id = int(table.producer_id[row])
+    try:
+        if table.is_control[row]:
+            type_ = control_type(record.key)
+            if type_ in (ControlType.COMMIT, ControlType.ABORT):
+                replay.end_transaction(producer_id, is_commit=type_ is ControlType.COMMIT)
+            return
+        read = None if record.key is None else GroupRecord.read(record.key, record.value)
+        if read is None:
+            _log.warning("%s: the record at offset %d has an unknown type", log.directory, record.offset)
+        else:
+            is_transactional = bool(table.is_transactional[row])
+            replay.apply(read, record.offset, producer_id if is_transactional else _NO_PRODUCER)
+    except TidelogError as error:
+        _log.error("%s: skipped the record at offset %d: %s", log.directory, record.offset, error)

@@ -4,8 +4,8 @@ Requests of the classic protocol can go to groups of both types. A consumer grou
 protocol, and becomes a classic group if a classic member joins while it is empty. A response waits until the journal
 has written its change.
 
-``replay`` fills a shard (see ``loading``), then ``resume`` starts its timers. When another broker takes over,
-``abandon`` fails pending requests with NOT_COORDINATOR. Thread rule: the event loop only, except for loading.
+``replay`` fills a shard (see ``owned_shard``), then ``resume`` starts its timers. When another broker takes over,
+``resign`` fails pending requests with NOT_COORDINATOR. Thread rule: the event loop only, except for loading.
 Source: Kafka's ``GroupCoordinatorShard``.
 """
 
@@ -16,26 +16,25 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
-from tidelog.server.groups.classic.classic_member import Reply
+from tidelog.record.internal_records.committed_offset import OFFSET, offset_tombstone
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.classic.joining import Joining, JoinRequest, refused
-from tidelog.server.groups.classic.leaving import Leaver, leave
+from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, MemberRequests, SyncRequest
 from tidelog.server.groups.classic.rebalancing import Rebalancing
-from tidelog.server.groups.classic.syncing import MemberClaim, Syncing, SyncRequest
 from tidelog.server.groups.consumer.classic_members import ClassicMembers
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
 from tidelog.server.groups.consumer.heartbeats import Heartbeats
 from tidelog.server.groups.consumer.migration import Migration
 from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
-from tidelog.server.groups.group_map import ServedGroup
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import OFFSET, offset_tombstone
-from tidelog.server.groups.log.replay import Replay
 from tidelog.server.groups.offsets.commits import Commits
 from tidelog.server.groups.offsets.expiry import expired_records, removal_records
+from tidelog.server.groups.records.replay import Replay
 from tidelog.server.groups.shard_context import ShardContext
-from tidelog.server.groups.unserved_group import UnservedGroup
+from tidelog.server.groups.state.classic_group import NO_MEMBER, ClassicGroup
+from tidelog.server.groups.state.classic_member import Reply
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.group_map import ServedGroup
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Shard:
         self.replay = Replay(context.groups, context.offsets)
         self._rebalancing = Rebalancing(context)
         self._joining = Joining(context, self._rebalancing)
-        self._syncing = Syncing(self._rebalancing)
+        self._member_requests = MemberRequests(self._rebalancing)
         regexes, migration = Regexes(context), Migration(context, self._rebalancing)
         self._sessions = Sessions(context, regexes, migration)
         self._classic_members = ClassicMembers(context, regexes, self._sessions, migration)
@@ -79,14 +78,14 @@ class Shard:
         if isinstance(group, ConsumerGroup):
             self._classic_members.sync(group, request, reply)
         else:
-            self._syncing.sync(group, request, reply)
+            self._member_requests.sync(group, request, reply)
 
     def heartbeat(self, claim: MemberClaim) -> ErrorCode:
         """Return the response's error code. Raise ApiError(UNKNOWN_MEMBER_ID) if the group has no members."""
         group = self._group_of(claim)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.heartbeat(group, claim)
-        return self._syncing.heartbeat(group, claim)
+        return self._member_requests.heartbeat(group, claim)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], reply: Callable[[list[ErrorCode]], None]) -> None:
         """Remove the members and pass ``reply`` an error code for each of them."""
@@ -96,7 +95,7 @@ class Shard:
         elif group is None or isinstance(group, UnservedGroup):
             reply([ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers))
         else:
-            reply(leave(group, leavers, self._rebalancing))
+            reply(self._member_requests.leave(group, leavers))
 
     def _group_of(self, claim: MemberClaim) -> ServedGroup:
         group = self.groups.get(claim.group_id)

@@ -1,4 +1,7 @@
-"""The counts and configs of automatically created and internal topics. Pure.
+"""The counts and configs of automatically created and internal topics, and the partition of a key. Pure.
+
+A coordinator leads the partition ``Utils.abs(key.hashCode()) % partitions`` of its topic, as Java computes it. Keys are
+group ids and transactional ids.
 
 Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs.
 """
@@ -6,6 +9,9 @@ Source: Kafka's ``AutoTopicCreationManager`` and the coordinators' topic configs
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.server.metadata.image import MetadataImage
@@ -71,3 +77,46 @@ def partition_count(name: str, image: MetadataImage, config: BrokerConfig) -> in
     """Return the partition count of an internal topic: its own, or the configured one before it exists."""
     topic = image.topics.get(name)
     return len(topic.partitions) if topic else config.number(_KEYS[name].partitions)
+
+
+_MASK = 0xFFFFFFFF
+_SMALLEST = 0x80000000
+_SHORT_BYTES = 128
+"""The largest length in bytes for which a Python loop is faster than numpy."""
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Return the number of the partition, of ``partitions``, whose leader coordinates ``key``."""
+    value = string_hash(key)
+    if value == _SMALLEST:  # its absolute value does not fit a Java int, so Kafka uses 0
+        return 0
+    return (value if value < _SMALLEST else (1 << 32) - value) % partitions
+
+
+def string_hash(text: str) -> int:
+    """Return Java's ``String.hashCode()`` as an unsigned number. A character above U+FFFF counts as two UTF-16 units.
+
+    The hash is a polynomial in 31. A long text is hashed in pieces, and numpy adds up the terms of each piece.
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    if len(units) <= _SHORT_BYTES:
+        for index in range(0, len(units), 2):
+            value = (31 * value + (units[index] << 8 | units[index + 1])) & _MASK
+        return value
+    codes = np.frombuffer(units, ">u2")
+    for start in range(0, len(codes), len(_POWERS)):
+        piece = codes[start : start + len(_POWERS)]
+        terms = piece * _POWERS[-len(piece) :]
+        value = (value * pow(31, len(piece), 1 << 32) + int(terms.sum(dtype=np.uint32))) & _MASK
+    return value
+
+
+def _powers(count: int) -> npt.NDArray[np.uint32]:
+    """Return powers of 31, the highest first, modulo 2**32."""
+    powers = np.full(count, 31, np.uint32)
+    powers[-1] = 1
+    return np.cumprod(powers[::-1], dtype=np.uint32)[::-1]
+
+
+_POWERS = _powers(4096)

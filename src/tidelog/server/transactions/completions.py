@@ -28,10 +28,9 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.server.executor import Spawn
-from tidelog.server.timers import Timers
+from tidelog.server.timers import Timers, pause
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
-from tidelog.server.transactions.pause import pause
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import complete
 

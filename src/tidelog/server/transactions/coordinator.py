@@ -20,7 +20,7 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.runtime.metrics import Sample
-from tidelog.server.executor import Spawn
+from tidelog.server.executor import ShieldedTasks, Spawn
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.completions import Completions
@@ -33,7 +33,6 @@ from tidelog.server.transactions.listing import (
     select,
 )
 from tidelog.server.transactions.markers import Marker, MarkerWriter
-from tidelog.server.transactions.operations import Operations
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.rules.ending import Ending, end, fence
@@ -71,7 +70,7 @@ class TransactionCoordinator:
         self._expiry = Expiry(
             parts.partitions, self._abort, timers=parts.timers, spawn=parts.spawn, settings=parts.settings
         )
-        self._operations = Operations()
+        self._operations = ShieldedTasks()
         self._markers = parts.markers
         self._is_active = False
         self.verification = Verification(

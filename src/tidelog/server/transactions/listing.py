@@ -22,8 +22,8 @@ from typing import NamedTuple, Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.transaction_state import STATES_BY_LABEL, TransactionState
-from tidelog.server.groups.consumer.pattern.syntax import PatternError
-from tidelog.server.groups.consumer.pattern.topic_pattern import TopicPattern
+from tidelog.server.groups.pattern.syntax import PatternError
+from tidelog.server.groups.pattern.topic_pattern import TopicPattern
 from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
 
 VisibleTransactions = Callable[[Iterable[str]], Collection[str]]

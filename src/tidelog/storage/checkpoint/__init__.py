@@ -1,7 +1,7 @@
 """The small text files of a log directory and of a partition directory."""
 
+from tidelog.model.kafka_uuid import random_uuid, uuid_from_text, uuid_to_text
 from tidelog.storage.checkpoint.clean_shutdown import CLEAN_SHUTDOWN_FILE, CleanShutdownFile
-from tidelog.storage.checkpoint.kafka_uuid import random_uuid, uuid_from_text, uuid_to_text
 from tidelog.storage.checkpoint.meta_properties import META_PROPERTIES_FILE, MetaProperties, written_at
 from tidelog.storage.checkpoint.offset_checkpoint import (
     CLEANER_CHECKPOINT,

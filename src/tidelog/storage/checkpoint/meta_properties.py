@@ -15,8 +15,8 @@ from typing import Self
 
 from tidelog.config.java_properties import comments, load_properties, store_line
 from tidelog.model import CheckpointError
+from tidelog.model.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.checkpoint.checkpoint_text import parse_integer
-from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
 
 META_PROPERTIES_FILE = "meta.properties"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.model import CheckpointError, FileMissingError
+from tidelog.model.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.checkpoint.checkpoint_text import checkpoint_lines, line_error, parse_integer
-from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
 
 PARTITION_METADATA_FILE = "partition.metadata"

@@ -26,13 +26,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_group import NO_GENERATION, NO_MEMBER, ClassicGroup
-from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol, Reply, ResponseFields
-from tidelog.server.groups.classic.classic_state import ClassicState
 from tidelog.server.groups.classic.rebalancing import Rebalancing, joined
-from tidelog.server.groups.log.classic_records import group_metadata, new_group
+from tidelog.server.groups.group_topics import VisibleTopics, every_topic
+from tidelog.server.groups.records.classic_records import group_metadata, new_group
 from tidelog.server.groups.shard_context import ShardContext
-from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
+from tidelog.server.groups.state.classic_group import NO_GENERATION, NO_MEMBER, ClassicGroup, ClassicState
+from tidelog.server.groups.state.classic_member import ClassicMember, Protocol, Reply, ResponseFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,20 +22,19 @@ from dataclasses import replace
 
 from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import NO_MEMBER
-from tidelog.server.groups.classic.classic_member import Reply
-from tidelog.server.groups.classic.consumer_protocol import PROTOCOL_TYPE, Subscription, read_subscription
 from tidelog.server.groups.classic.joining import JoinRequest, refused
-from tidelog.server.groups.classic.leaving import Leaver
-from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
+from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, SyncRequest
 from tidelog.server.groups.consumer.consumer_change import ConsumerChange
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, MemberState
 from tidelog.server.groups.consumer.heartbeats import check_owner, replace_member
 from tidelog.server.groups.consumer.migration import Migration, assignment_bytes, topic_partitions
 from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.state.classic_group import NO_MEMBER
+from tidelog.server.groups.state.classic_member import Reply
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, MemberState
+from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, Subscription, read_subscription
 
 
 class ClassicMembers:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.group_map import GroupMap
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.replay import Replay
-from tidelog.server.groups.offsets.offset_store import OffsetStore
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.records.replay import Replay
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.offset_store import OffsetStore
 
 _NOT_WRITTEN = -1
 

@@ -25,26 +25,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_member import Reply, ResponseFields
 from tidelog.server.groups.consumer.consumer_change import ConsumerChange
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.consumer.consumer_member import (
+from tidelog.server.groups.consumer.migration import Migration
+from tidelog.server.groups.consumer.reconciliation import NOTHING, Owned
+from tidelog.server.groups.consumer.regexes import Regexes
+from tidelog.server.groups.consumer.sessions import Sessions
+from tidelog.server.groups.group_topics import VisibleTopics, every_topic
+from tidelog.server.groups.records import consumer_records
+from tidelog.server.groups.records.classic_records import group_tombstone
+from tidelog.server.groups.records.consumer_records import group_records
+from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.state.classic_member import Reply, ResponseFields
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.consumer_member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     Partitions,
 )
-from tidelog.server.groups.consumer.migration import Migration
-from tidelog.server.groups.consumer.reconciliation import NOTHING, Owned
-from tidelog.server.groups.consumer.regexes import Regexes
-from tidelog.server.groups.consumer.sessions import Sessions
-from tidelog.server.groups.log import consumer_records
-from tidelog.server.groups.log.classic_records import group_tombstone
-from tidelog.server.groups.log.consumer_records import group_records
-from tidelog.server.groups.shard_context import ShardContext
-from tidelog.server.groups.unserved_group import UnservedGroup
-from tidelog.server.groups.visible_topics import VisibleTopics, every_topic
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 NOT_GIVEN = -1
 _CLIENT_MAKES_MEMBER_IDS = 1

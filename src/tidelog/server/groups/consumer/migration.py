@@ -23,25 +23,25 @@ from collections.abc import Collection, Sequence
 
 from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_member import ClassicMember
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.classic.consumer_protocol import (
+from tidelog.server.groups.classic.rebalancing import Rebalancing
+from tidelog.server.groups.consumer.group_draft import GroupDraft
+from tidelog.server.groups.consumer.targets import metadata_hash
+from tidelog.server.groups.group_topics import Topics
+from tidelog.server.groups.journal import Done
+from tidelog.server.groups.records.classic_records import group_metadata
+from tidelog.server.groups.records.consumer_records import group_tombstones
+from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
+from tidelog.server.groups.state.classic_member import ClassicMember
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, Partitions, each_of
+from tidelog.server.groups.state.consumer_protocol import (
     PROTOCOL_TYPE,
     TopicPartitions,
     read_assignment,
     read_subscription,
     write_assignment,
 )
-from tidelog.server.groups.classic.rebalancing import Rebalancing
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, Partitions, each_of
-from tidelog.server.groups.consumer.group_draft import GroupDraft
-from tidelog.server.groups.consumer.targets import metadata_hash
-from tidelog.server.groups.journal import Done, Topics
-from tidelog.server.groups.log.classic_records import group_metadata
-from tidelog.server.groups.log.consumer_records import group_tombstones
-from tidelog.server.groups.shard_context import ShardContext
 
 
 class Migration:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
+from tidelog.server.groups.state.consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 
 Owned = Mapping[uuid.UUID, frozenset[int]] | None
 """The partitions that a member reports. None if the heartbeat omits them."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidelog.server.groups.consumer.assignors.assignment_input import AssignedMember, AssignmentInput, Assignor
-from tidelog.server.groups.consumer.assignors.range_assignor import assign_ranges
-from tidelog.server.groups.consumer.assignors.uniform_assignor import assign_uniformly
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
+from tidelog.server.groups.consumer.assignors import (
+    AssignedMember,
+    AssignmentInput,
+    Assignor,
+    assign_ranges,
+    assign_uniformly,
+)
 from tidelog.server.groups.consumer.group_draft import GroupDraft
-from tidelog.server.groups.consumer.topic_hash import group_hash
-from tidelog.server.groups.journal import TopicFacts, Topics
-from tidelog.server.groups.log import consumer_records
+from tidelog.server.groups.group_topics import TopicFacts, Topics, group_hash
+from tidelog.server.groups.records import consumer_records
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
 

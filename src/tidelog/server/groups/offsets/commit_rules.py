@@ -30,13 +30,12 @@ import uuid
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import NO_MEMBER, ClassicGroup
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.classic.syncing import MemberClaim
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.consumer.consumer_member import ConsumerMember
-from tidelog.server.groups.group_map import Group
-from tidelog.server.groups.unserved_group import UnservedGroup, UnservedType
+from tidelog.server.groups.classic.member_requests import MemberClaim
+from tidelog.server.groups.state.classic_group import NO_MEMBER, ClassicGroup, ClassicState
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.consumer_member import ConsumerMember
+from tidelog.server.groups.state.group_map import Group
+from tidelog.server.groups.state.unserved_group import UnservedGroup, UnservedType
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 

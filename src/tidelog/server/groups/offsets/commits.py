@@ -13,17 +13,15 @@ from typing import NamedTuple
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_state import ClassicState
+from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit, offset_tombstone
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.classic.rebalancing import Rebalancing
-from tidelog.server.groups.consumer.consumer_member import ConsumerMember
-from tidelog.server.groups.group_map import Group
 from tidelog.server.groups.journal import Done, TransactionalProducer
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import offset_commit, offset_tombstone
 from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_commit, check_delete, check_older
-from tidelog.server.groups.offsets.offset_store import CommittedOffset
 from tidelog.server.groups.shard_context import ShardContext
+from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
+from tidelog.server.groups.state.consumer_member import ConsumerMember
+from tidelog.server.groups.state.group_map import Group
 
 Results = Mapping[TopicPartition, ErrorCode]
 ResultsReply = Callable[[Results], None]
@@ -120,7 +118,7 @@ class Commits:
             results[one.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
             if is_too_large:
                 continue
-            committed = CommittedOffset(
+            committed = OffsetAndMetadata(
                 offset=one.offset,
                 leader_epoch=one.leader_epoch,
                 metadata=metadata,

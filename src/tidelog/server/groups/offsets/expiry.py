@@ -21,17 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.group_map import Group
-from tidelog.server.groups.log.classic_records import group_tombstone
-from tidelog.server.groups.log.consumer_records import group_tombstones
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.offset_records import offset_tombstone
-from tidelog.server.groups.offsets.offset_store import CommittedOffset, OffsetStore
-from tidelog.server.groups.unserved_group import UnservedGroup
+from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_tombstone
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.records.classic_records import group_tombstone
+from tidelog.server.groups.records.consumer_records import group_tombstones
+from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
+from tidelog.server.groups.state.group_map import Group
+from tidelog.server.groups.state.offset_store import OffsetStore
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
-CountsFrom = Callable[[CommittedOffset], int]
+CountsFrom = Callable[[OffsetAndMetadata], int]
 
 
 def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
@@ -74,7 +73,7 @@ def _counts_from(group: Group) -> CountsFrom | None:
     return lambda committed: committed.commit_ms
 
 
-def _is_over(committed: CommittedOffset, counts_from: CountsFrom, now_ms: int, retention_ms: int) -> bool:
+def _is_over(committed: OffsetAndMetadata, counts_from: CountsFrom, now_ms: int, retention_ms: int) -> bool:
     if committed.expire_ms is not None:
         return now_ms >= committed.expire_ms
     return now_ms - counts_from(committed) >= retention_ms

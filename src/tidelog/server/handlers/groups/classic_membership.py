@@ -16,12 +16,10 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.broker import Broker
-from tidelog.server.groups.classic.classic_member import Protocol
 from tidelog.server.groups.classic.joining import JoinRequest
-from tidelog.server.groups.classic.leaving import Leaver
-from tidelog.server.groups.classic.syncing import MemberClaim, SyncRequest
-from tidelog.server.groups.routing import check_group_id
+from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, SyncRequest
 from tidelog.server.groups.settings import CoordinatorSettings
+from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -55,6 +53,12 @@ def claim_of(
         instance_id=request.group_instance_id,
         generation_id=generation_id,
     )
+
+
+def check_group_id(group_id: str) -> None:
+    """Raise ApiError(INVALID_GROUP_ID) if the id is empty. An empty group id is valid only for offset commits."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
 
 
 # --- JoinGroup ---

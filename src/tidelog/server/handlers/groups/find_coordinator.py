@@ -25,11 +25,10 @@ from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import Resource, group, transactional_id
 from tidelog.server.executor import yielding_to_loop
-from tidelog.server.groups.routing import partition_of
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from tidelog.server.topics.internal_topics import automatic_topic
+from tidelog.server.topics.internal_topics import automatic_topic, partition_of
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

@@ -18,11 +18,11 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.coordinator_log import coordinator_code
-from tidelog.server.groups.journal import Topics, TransactionalProducer
+from tidelog.server.groups.group_topics import Topics
+from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
-from tidelog.server.groups.routing import check_group_id
-from tidelog.server.handlers.groups.classic_membership import claim_of
+from tidelog.server.handlers.groups.classic_membership import check_group_id, claim_of
 from tidelog.server.request_context import RequestContext
 from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch

@@ -1,23 +1,76 @@
-"""The uniform assignor: members get equal shares, and keep their partitions where possible. Pure.
+"""Server-side assignors of consumer groups (KIP-848): from subscriptions to assignments. Pure.
 
-If all members read the same topics, each may have ``p // m`` partitions, and ``p % m`` members one more. Members above
-their share give partitions up, and members below it take them. Two members then differ by at most one, and no
-unnecessary move happens.
+``range``: each subscriber of a topic gets one range of its partitions. Static members come first, sorted by instance
+id, then the others by member id. A returning static member gets the same partitions again. Topics with equal partition
+counts are assigned alike, so that a member can join them. Of *p* partitions and *m* members each gets ``p // m``, and
+the first ``p % m`` get one more. Previous assignments do not matter.
+
+``uniform``: members get equal shares, and keep their partitions where possible. If all members read the same topics,
+each may have ``p // m`` partitions, and ``p % m`` members one more. Members above their share give partitions up, and
+members below it take them. Two members then differ by at most one, and no unnecessary move happens.
 
 If they read different topics, all members keep the partitions that they still read. Unassigned partitions go, topic by
 topic (most partitions per subscriber first), to the subscriber with the fewest. Then partitions move, topic by topic,
 from the member with the most to the member with the fewest, while that reduces the difference of two subscribers.
-Source: Kafka's ``UniformAssignor``. Partitions may go to other members than in Kafka, with the same counts.
+Source: Kafka's ``RangeAssignor`` and ``UniformAssignor``. The uniform assignor may give partitions to other members
+than Kafka, with the same counts.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from tidelog.server.groups.consumer.assignors.assignment_input import AssignmentInput
-from tidelog.server.groups.consumer.consumer_member import Partitions
+from tidelog.server.groups.state.consumer_member import Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedMember:
+    """``topics`` are the existing topics of its subscription. ``assigned`` is its previous target."""
+
+    instance_id: str | None = None
+    topics: frozenset[uuid.UUID]
+    assigned: Partitions = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentInput:
+    """``members`` by id, and the partition count of each topic that any of them reads."""
+
+    members: Mapping[str, AssignedMember]
+    partitions: Mapping[uuid.UUID, int]
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """True if all members read the same topics."""
+        return len({member.topics for member in self.members.values()}) <= 1
+
+
+Assignor = Callable[[AssignmentInput], dict[str, Partitions]]
+"""A function whose result has every member, and assigns each partition of a subscribed topic to one subscriber."""
+
+
+def assign_ranges(given: AssignmentInput) -> dict[str, Partitions]:
+    """Assign by the module's rules. Previous assignments do not matter."""
+    assigned: dict[str, dict[uuid.UUID, frozenset[int]]] = {member_id: {} for member_id in given.members}
+    ordered = sorted(given.members, key=lambda member_id: _rank(given, member_id))
+    for topic_id, partitions in given.partitions.items():
+        subscribers = [member_id for member_id in ordered if topic_id in given.members[member_id].topics]
+        start = 0
+        for index, member_id in enumerate(subscribers):
+            size = partitions // len(subscribers) + (index < partitions % len(subscribers))
+            if size:
+                assigned[member_id][topic_id] = frozenset(range(start, start + size))
+            start += size
+    return dict(assigned)
+
+
+def _rank(given: AssignmentInput, member_id: str) -> tuple[bool, str]:
+    instance_id = given.members[member_id].instance_id
+    return (instance_id is None, member_id if instance_id is None else instance_id)
+
 
 _Partition = tuple[uuid.UUID, int]
 _Shares = dict[str, list[_Partition]]

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
-from tidelog.server.groups.consumer.consumer_member import AssignmentEpochs, ConsumerMember, Partitions
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.storage.checkpoint.kafka_uuid import uuid_to_text
+from tidelog.model.kafka_uuid import uuid_to_text
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.state.consumer_group import ConsumerGroup, ResolvedRegex
+from tidelog.server.groups.state.consumer_member import AssignmentEpochs, ConsumerMember, Partitions
 
 GROUP_EPOCH = 3
 PARTITION_METADATA = 4

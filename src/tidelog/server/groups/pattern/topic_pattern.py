@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from tidelog.server.groups.consumer.pattern.syntax import (
+from tidelog.server.groups.pattern.syntax import (
     OTHER,
     Characters,
     Choice,

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidelog.model import TopicPartition
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_member import Protocol
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
-from tidelog.server.groups.consumer.consumer_member import ClassicSide, ConsumerMember, MemberState, Partitions
-from tidelog.server.groups.group_map import GroupMap
-from tidelog.server.groups.log import classic_records, consumer_records, offset_records
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.offsets.offset_store import OffsetStore
-from tidelog.server.groups.unserved_group import UnservedGroup, unserved_type
-from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text
+from tidelog.model.kafka_uuid import uuid_from_text
+from tidelog.record.internal_records.committed_offset import OFFSETS, offset_place, read_offset
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.records import classic_records, consumer_records
+from tidelog.server.groups.state.classic_group import ClassicGroup
+from tidelog.server.groups.state.classic_member import Protocol
+from tidelog.server.groups.state.consumer_group import ConsumerGroup, ResolvedRegex
+from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, MemberState, Partitions
+from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.offset_store import OffsetStore
+from tidelog.server.groups.state.unserved_group import UnservedGroup, unserved_type
 
 Fields = Mapping[str, Any]
 
@@ -48,7 +48,7 @@ class Replay:
 
     def apply(self, record: GroupRecord, offset: int, producer_id: int = _NO_PRODUCER) -> None:
         """Apply a record at this log ``offset``, in the transaction of ``producer_id`` if given."""
-        if record.number in (offset_records.LEGACY_OFFSET, offset_records.OFFSET):
+        if record.number in OFFSETS:
             self._offset(record, offset, producer_id)
         elif record.number in self._appliers:
             self._appliers[record.number](record.key, record.value)
@@ -60,14 +60,13 @@ class Replay:
         self._offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def _offset(self, record: GroupRecord, offset: int, producer_id: int) -> None:
-        group_id = record.key["group"]
-        partition = TopicPartition(record.key["topic"], record.key["partition"])
+        group_id, partition = offset_place(record)
         if record.value is None:
             self._offsets.remove(group_id, partition)
             return
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id=group_id)
-        committed = offset_records.read_offset(record.value, offset)
+        committed = read_offset(record, offset)
         if producer_id == _NO_PRODUCER:
             self._offsets.put(group_id, partition, committed)
         else:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from tidelog.server.groups.classic.classic_member import Protocol
+from tidelog.server.groups.state.classic_member import Protocol
 
 Partitions = Mapping[uuid.UUID, frozenset[int]]
 """Partition numbers by topic id. Every topic has at least one."""

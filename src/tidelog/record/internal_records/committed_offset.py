@@ -15,23 +15,39 @@ Source: Kafka's ``GroupCoordinatorRecordHelpers.newOffsetCommitRecord``, ``Offse
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from tidelog.model import TopicPartition
+from tidelog.model.kafka_uuid import uuid_from_text, uuid_to_text
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.internal_records.schema import ZERO_UUID
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.offsets.offset_store import CommittedOffset
-from tidelog.storage.checkpoint.kafka_uuid import uuid_from_text, uuid_to_text
 
-LEGACY_OFFSET = 0
-OFFSET = 1
+_LEGACY_OFFSET: Final = 0
+OFFSET: Final = 1
+OFFSETS: Final = frozenset({_LEGACY_OFFSET, OFFSET})
+"""The record types of committed offsets."""
 _WITH_EXPIRY = 1
 _VERSION = 4
 _NO_TIME = -1
 
 
-def offset_commit(group_id: str, partition: TopicPartition, committed: CommittedOffset) -> GroupRecord:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAndMetadata:
+    """``leader_epoch`` is -1 if the commit had none. ``record_offset`` is the record's offset in the log."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_ms: int = -1
+    expire_ms: int | None = None
+    """The expiry time, which commits before v5 of the API could set."""
+    record_offset: int = -1
+    topic_id: uuid.UUID | None = None
+    """The id of the topic at the commit, or None in records of Kafka 4.1 and before."""
+
+
+def offset_commit(group_id: str, partition: TopicPartition, committed: OffsetAndMetadata) -> GroupRecord:
     value: dict[str, Any] = {
         "offset": committed.offset,
         "metadata": committed.metadata,
@@ -50,9 +66,17 @@ def offset_tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
     return GroupRecord(OFFSET, _key(group_id, partition), None)
 
 
-def read_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
+def offset_place(record: GroupRecord) -> tuple[str, TopicPartition]:
+    """Return the group and the partition of an offset's record."""
+    return record.key["group"], TopicPartition(record.key["topic"], record.key["partition"])
+
+
+def read_offset(record: GroupRecord, record_offset: int) -> OffsetAndMetadata:
+    """Return the offset in a record that has a value."""
+    assert record.value is not None, record
+    value = record.value
     expire_ms = value.get("expireTimestamp", _NO_TIME)
-    return CommittedOffset(
+    return OffsetAndMetadata(
         offset=value["offset"],
         leader_epoch=value.get("leaderEpoch", -1),
         metadata=value["metadata"],

@@ -17,8 +17,8 @@ Reconciling    a member has not reached the target yet
 Stable         else
 =============  =========================================================
 
-Only the group's records change it (``log.consumer_records``), when they are written and when they are read. Values that
-are computed from them here are the same before and after a move of the coordinator. Pure.
+Only the group's records change it (``records.consumer_records``), when they are written and when they are read. Values
+that are computed from them here are the same before and after a move of the coordinator. Pure.
 Source: Kafka's ``ConsumerGroup``, ``ModernGroup``; KIP-848.
 """
 
@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.consumer.consumer_member import NO_PARTITIONS, ConsumerMember, Partitions, each_of
+from tidelog.server.groups.state.consumer_member import NO_PARTITIONS, ConsumerMember, Partitions, each_of
 
 
 class ConsumerGroupState(enum.StrEnum):

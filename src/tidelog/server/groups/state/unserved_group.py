@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.record.internal_records.group_record import GroupRecord
 
 
 class UnservedType(StrEnum):

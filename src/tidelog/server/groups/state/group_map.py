@@ -7,9 +7,9 @@ Source: Kafka's ``GroupMetadataManager.group``, ``classicGroup``, ``consumerGrou
 from __future__ import annotations
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.consumer.consumer_group import ConsumerGroup
-from tidelog.server.groups.unserved_group import UnservedGroup
+from tidelog.server.groups.state.classic_group import ClassicGroup
+from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 ServedGroup = ClassicGroup | ConsumerGroup
 Group = ServedGroup | UnservedGroup

@@ -1,6 +1,6 @@
 """The journal of one shard: gathers changes, appends them to ``__consumer_offsets`` and applies them.
 
-A change completes when its batch is replicated.
+A change completes when its batch is replicated. A ``GatheredBatch`` has the changes that share a batch.
 
 =====================================  =============================================================================
 change                                 handling
@@ -35,22 +35,62 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tidelog.model import Record, TidelogError, TimestampType
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.build import build_batch
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.coordinator_log import coordinator_code
 from tidelog.server.executor import Spawn
 from tidelog.server.groups.journal import Done, TransactionalProducer
-from tidelog.server.groups.log.gathered_batch import BATCH_OVERHEAD, GatheredBatch, RecordBytes, size_of
-from tidelog.server.groups.log.group_record import GroupRecord
-from tidelog.server.groups.log.replay import Replay
+from tidelog.server.groups.records.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.replicas.partition import ACKS_ALL, Partition
 from tidelog.server.timers import TimerHandle, Timers
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
+
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch before its first record."""
+_RECORD_OVERHEAD: Final = 32
+"""An upper bound of a record's bytes without key and value: lengths, offset and time as variable-length integers."""
+
+
+class RecordBytes(NamedTuple):
+    key: bytes
+    value: bytes | None
+
+    @classmethod
+    def of(cls, record: GroupRecord) -> RecordBytes:
+        return cls(record.key_bytes(), record.value_bytes())
+
+
+def size_of(records: Sequence[RecordBytes]) -> int:
+    """Return an upper bound of the bytes that the records take in an uncompressed batch."""
+    return sum(_RECORD_OVERHEAD + len(key) + (0 if value is None else len(value)) for key, value in records)
+
+
+@dataclass(slots=True, kw_only=True)
+class GatheredBatch:
+    first_offset: int
+    """The batch's expected base offset: correct unless other records are appended to the partition first."""
+    records: list[RecordBytes] = field(default_factory=list)
+    size: int = BATCH_OVERHEAD
+    """An upper bound of its size in bytes."""
+    waiting: list[Done] = field(default_factory=list)
+    is_applied: bool = False
+    """The shard's state already has a part of it."""
+
+    def add(self, records: Sequence[RecordBytes], done: Done) -> int:
+        """Add one change. Return the offset that its first record will have."""
+        first = self.first_offset + len(self.records)
+        self.records += records
+        self.size += size_of(records)
+        self.waiting.append(done)
+        return first
+
 
 _NO_PRODUCER: Final = -1
 ADAPTIVE: Final = -1

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.server.groups.classic.classic_group import ClassicGroup
-from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol
-from tidelog.server.groups.classic.classic_state import ClassicState
-from tidelog.server.groups.log.group_record import GroupRecord
+from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
+from tidelog.server.groups.state.classic_member import ClassicMember, Protocol
 
 GROUP_METADATA = 2
 _VERSION = 3

@@ -6,23 +6,57 @@ The class maintains these rules:
 * ``protocol_type`` is that of all members, and all members have at least one protocol in common;
 * a state is reached only from the states in ``REACHED_FROM``.
 
-A *pending* member got its id and has not joined with it yet: a rebalance waits for it. ``joining``, ``syncing`` and
-``leaving`` handle the members' requests, and ``rebalancing`` has the timers.
-Source: Kafka's ``ClassicGroup``.
+====================  ==========================================  =============================================
+state                 meaning                                     next states
+====================  ==========================================  =============================================
+Empty                 no members; offsets may be left             PreparingRebalance, when the first one joins
+PreparingRebalance    waits for its members to join               CompletingRebalance, when all joined or the
+                                                                  time is over; Empty, when no member is left
+CompletingRebalance   waits for the leader's assignment           Stable, when it is written;
+                                                                  PreparingRebalance, when the members change
+Stable                members have, or can get, their assignment  PreparingRebalance, when the members change
+Dead                  owned by another broker, or deleted         none
+====================  ==========================================  =============================================
+
+A *pending* member got its id and has not joined with it yet: a rebalance waits for it. The room ``classic`` handles the
+members' requests, and has the timers. Source: Kafka's ``ClassicGroup``, ``ClassicGroupState``.
 """
 
 from __future__ import annotations
 
+import enum
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.classic.classic_member import ClassicMember, Protocol, Reply, ResponseFields
-from tidelog.server.groups.classic.classic_state import REACHED_FROM, ClassicState
-from tidelog.server.groups.classic.consumer_protocol import PROTOCOL_TYPE, read_subscription
+from tidelog.server.groups.state.classic_member import ClassicMember, Protocol, Reply, ResponseFields
+from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, read_subscription
+
+
+class ClassicState(enum.StrEnum):
+    """The value is the name that clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+REACHED_FROM: Final = {
+    ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE}),
+    ClassicState.PREPARING_REBALANCE: frozenset(
+        {ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY}
+    ),
+    ClassicState.COMPLETING_REBALANCE: frozenset({ClassicState.PREPARING_REBALANCE}),
+    ClassicState.STABLE: frozenset({ClassicState.COMPLETING_REBALANCE}),
+    ClassicState.DEAD: frozenset(ClassicState),
+}
+
 
 NO_GENERATION = -1
 NO_MEMBER = ""

@@ -1,6 +1,6 @@
 """A record of ``__consumer_offsets`` as fields, for encoding and for changing the state. Pure.
 
-Fields have Kafka's names. A topic id is its text of 22 characters. A ``value`` of None deletes the key. The coordinator
+Fields have Kafka's names. A topic id is its text of 22 characters. A ``value`` of None deletes the key. A coordinator
 writes a record and applies it at once, and the next coordinator applies it again when it reads the log.
 """
 
@@ -31,12 +31,16 @@ class GroupRecord(NamedTuple):
     @classmethod
     def read(cls, key: bytes, value: bytes | None) -> Self | None:
         """Decode a record, None if its type or version is unknown. Raise CorruptRecordError for malformed bytes."""
-        decoded_key = decode_key(GROUP_TYPES, key)
-        if decoded_key.fields is None:
-            return None
-        if value is None:
-            return cls(decoded_key.number, decoded_key.fields, None)
-        decoded = decode_value(GROUP_TYPES, decoded_key.number, value)
-        if decoded.fields is None:
-            return None
-        return cls(decoded_key.number, decoded_key.fields, decoded.fields, decoded.version)
+        record = cls.read_key(key)
+        return record if record is None or value is None else record.with_value(value)
+
+    @classmethod
+    def read_key(cls, key: bytes) -> Self | None:
+        """Decode the key of a record as a tombstone, None if its type is unknown."""
+        decoded = decode_key(GROUP_TYPES, key)
+        return None if decoded.fields is None else cls(decoded.number, decoded.fields, None)
+
+    def with_value(self, value: bytes) -> Self | None:
+        """Return the record with this encoded value, None if its version is unknown."""
+        decoded = decode_value(GROUP_TYPES, self.number, value)
+        return None if decoded.fields is None else self._replace(value=decoded.fields, version=decoded.version)

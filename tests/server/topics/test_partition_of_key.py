@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.server.groups import routing
-from tidelog.server.groups.routing import string_hash
+from tidelog.server.topics import internal_topics
+from tidelog.server.topics.internal_topics import string_hash
 
 
 def plain_hash(text: str) -> int:
@@ -33,7 +33,7 @@ def test_a_long_text_takes_few_steps() -> None:
 
     def count(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal steps
-        if frame.f_code.co_filename != routing.__file__:
+        if frame.f_code.co_filename != internal_topics.__file__:
             return None
         steps += event == "line"
         return count

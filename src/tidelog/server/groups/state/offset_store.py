@@ -17,27 +17,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tidelog.model import TopicPartition
+from tidelog.record.internal_records.committed_offset import OffsetAndMetadata
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """``leader_epoch`` is -1 if the commit had none. ``record_offset`` is the record's offset in the log."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    commit_ms: int = -1
-    expire_ms: int | None = None
-    """The expiry time, which commits before v5 of the API could set."""
-    record_offset: int = -1
-    topic_id: uuid.UUID | None = None
-    """The id of the topic at the commit, or None in records of Kafka 4.1 and before."""
-
-
-Offsets = dict[TopicPartition, CommittedOffset]
+Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class OffsetStore:
@@ -48,7 +32,7 @@ class OffsetStore:
         self._pending: dict[int, dict[str, Offsets]] = {}
         """The pending offsets by producer id and group."""
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return self._offsets.get(group_id, {})
 
     @property
@@ -88,11 +72,11 @@ class OffsetStore:
 
     # --- changes by records ---
 
-    def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+    def put(self, group_id: str, partition: TopicPartition, committed: OffsetAndMetadata) -> None:
         self._offsets.setdefault(group_id, {})[partition] = committed
 
     def put_pending(
-        self, producer_id: int, group_id: str, partition: TopicPartition, committed: CommittedOffset
+        self, producer_id: int, group_id: str, partition: TopicPartition, committed: OffsetAndMetadata
     ) -> None:
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = committed
 

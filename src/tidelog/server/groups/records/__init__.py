@@ -1,0 +1,1 @@
+"""The records of ``__consumer_offsets``: built from the state, and applied to it."""
