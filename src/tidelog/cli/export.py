@@ -18,14 +18,12 @@ from tidelog.inspect.export import ExportedPartition, ExportOptions, export_part
 from tidelog.inspect.export_files import ExportFormat
 from tidelog.inspect.read_end import read_end
 from tidelog.model import Isolation
+from tidelog.model.internal_topics import TOPICS_WITHOUT_USER_RECORDS
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
 from tidelog.storage.log.view.row_stream import OnCorrupt
 
-INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state", "__remote_log_metadata"}
-)
 COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset", "file", "file_bytes")
 
 
@@ -130,9 +128,8 @@ def _kind(output: Path, form: str | None) -> tuple[bool, ExportFormat]:
 def _without_internal(target: Target) -> Target:
     if target.only is not None:
         return target
-    return Target(
-        path=target.path, only=frozenset(part for part in target.partitions() if part.topic not in INTERNAL_TOPICS)
-    )
+    wanted = frozenset(part for part in target.partitions() if part.topic not in TOPICS_WITHOUT_USER_RECORDS)
+    return Target(path=target.path, only=wanted)
 
 
 def _row(result: ExportedPartition) -> Row:

@@ -13,12 +13,12 @@ from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.model import ConfigError
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.metadata.kraft.formatting import metadata_directory_of
 from tidelog.server.metadata.zookeeper_import.importer import Importer
 from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey, SurveyRequest, survey_directories
 from tidelog.server.start_settings import complete_settings
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic
 from tidelog.storage.checkpoint import uuid_to_text
 from tidelog.storage.fs import LOCAL, require_disk

@@ -18,6 +18,7 @@ from tidelog.inspect.offsets import LogEnds, OffsetAtTime, log_ends, offsets_at_
 from tidelog.inspect.read_end import read_end
 from tidelog.inspect.record_text import iso_time
 from tidelog.model import Isolation, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
@@ -166,7 +167,7 @@ def _paths_and_names(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _offsets_partitions(target: Target) -> frozenset[TopicPartition]:
-    return frozenset(part for part in target.partitions() if part.topic == "__consumer_offsets")
+    return frozenset(part for part in target.partitions() if part.topic == GROUP_METADATA_TOPIC)
 
 
 def _is_wanted(commit: CommittedOffset, groups: Sequence[str], partitions: Sequence[str]) -> bool:

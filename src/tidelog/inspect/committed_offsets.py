@@ -18,6 +18,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.internal_records.committed_offset import OFFSETS, offset_place, read_offset
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.rows import iter_records
@@ -26,8 +27,6 @@ from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 _CHOICE = ColumnChoice(headers=False)
 
@@ -83,7 +82,7 @@ def read_committed_offsets(
     def read(view: LogView, partition: TopicPartition, tell: Advance) -> PartitionOffsets:
         return partition_offsets(view, partition, until=until, advance=tell)
 
-    parts = each_partition(fs, path, read, topic=OFFSETS_TOPIC, threads=threads, advance=advance)
+    parts = each_partition(fs, path, read, topic=GROUP_METADATA_TOPIC, threads=threads, advance=advance)
     offsets = sorted(
         (commit for part in parts for commit in part.offsets.values()),
         key=lambda commit: (commit.group, commit.partition),

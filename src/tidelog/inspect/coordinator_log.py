@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.internal_records.frames import decode_key, decode_value
 from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
@@ -30,8 +31,6 @@ from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
-
-STATE_TOPIC = "__transaction_state"
 
 _STATES = {int(state): state.label for state in TransactionState}
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -100,9 +99,9 @@ def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = No
             found.error = error
         return found
 
-    parts = each_partition(fs, path, read, topic=STATE_TOPIC, threads=threads)
+    parts = each_partition(fs, path, read, topic=TRANSACTION_STATE_TOPIC, threads=threads)
     replicas = read_topic_metadata(fs, path).replicas
-    count = sum(partition.topic == STATE_TOPIC for partition in replicas)
+    count = sum(partition.topic == TRANSACTION_STATE_TOPIC for partition in replicas)
     return CoordinatorLog(
         cluster_id=_cluster_id(fs, path),
         ids=tuple(known for part in parts for known in part.ids.values()),

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
@@ -59,7 +60,6 @@ from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.automatic_topics import AutomaticTopics
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig

@@ -1,4 +1,4 @@
-"""Topic names: legal names, internal topics, and names that collide. Pure. Source: Kafka's ``Topic``."""
+"""Topic names: legal names, and names that collide. Pure. Source: Kafka's ``Topic``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ import re
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.shortened_text import shortened
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-
-_INTERNAL = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 _LONGEST = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-def is_internal(name: str) -> bool:
-    """Return True for an internal topic, to which only coordinators and the admin client may append."""
-    return name in _INTERNAL
 
 
 def check_topic_name(name: str) -> None:

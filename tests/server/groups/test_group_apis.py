@@ -9,12 +9,12 @@ import pytest
 
 from server.groups.group_broker import GroupBroker, group_broker
 from server.harness import PATIENCE_S, BrokerHome, WireClient
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.server.authorization.operation import SUPPORTED, operation_bits
 from tidelog.server.authorization.resource import AclResourceType
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_of
 from tidelog.storage.log.partition_log import PartitionLog
 

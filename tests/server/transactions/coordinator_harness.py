@@ -14,10 +14,10 @@ from typing import Any, TypeVar, cast
 
 from server.transactions.local_replicas import LocalPartition, LocalReplicas
 from tidelog.model import Record, TimestampType, TopicPartition
+from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_state import TransactionState
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_of
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator

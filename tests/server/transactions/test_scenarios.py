@@ -12,10 +12,10 @@ from server.transactions.coordinator_harness import START, STATE_PARTITIONS, TIM
 from server.transactions.local_replicas import LocalPartition
 from server.transactions.transaction_cases import refusal
 from tidelog.model import Record, TimestampType, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_state import TransactionState as State
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.listing import TransactionFilter
 from tidelog.server.transactions.rules.initialization import Initialization
 from tidelog.server.transactions.rules.state_records import key_of

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from server.harness import BrokerHome, WireClient, running_broker
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.server.metadata.requests import NewTopic
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 
 ONE = {"partitions": 1, "replication_factor": 1}

@@ -9,6 +9,13 @@ import enum
 from dataclasses import dataclass
 
 from tidelog.model import ConfigError
+from tidelog.model.internal_topics import (
+    CLUSTER_METADATA_TOPIC,
+    GROUP_METADATA_TOPIC,
+    REMOTE_LOG_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 
 MAX_BYTES_DEFAULT = 2**31 - 1
 MAX_MESSAGE_SIZE_DEFAULT = 5 * 1024 * 1024
@@ -38,11 +45,11 @@ class PayloadDecoder(enum.StrEnum):
 
 
 _DECODER_OF_TOPIC = {
-    "__consumer_offsets": PayloadDecoder.OFFSETS,
-    "__transaction_state": PayloadDecoder.TRANSACTION_LOG,
-    "__cluster_metadata": PayloadDecoder.CLUSTER_METADATA,
-    "__remote_log_metadata": PayloadDecoder.REMOTE_LOG_METADATA,
-    "__share_group_state": PayloadDecoder.SHARE_GROUP_STATE,
+    GROUP_METADATA_TOPIC: PayloadDecoder.OFFSETS,
+    TRANSACTION_STATE_TOPIC: PayloadDecoder.TRANSACTION_LOG,
+    CLUSTER_METADATA_TOPIC: PayloadDecoder.CLUSTER_METADATA,
+    REMOTE_LOG_METADATA_TOPIC: PayloadDecoder.REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE_TOPIC: PayloadDecoder.SHARE_GROUP_STATE,
 }
 
 

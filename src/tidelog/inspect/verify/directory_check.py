@@ -16,6 +16,7 @@ from tidelog.inspect.verify.outlook import outlook
 from tidelog.inspect.verify.partition_check import KnownElsewhere, check_batches_file, check_partition
 from tidelog.inspect.verify.state_check import check_offset_in_log
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
@@ -43,7 +44,6 @@ CHECKPOINTS = {
 }
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def verify_directory(
         policy = plan.metadata.settings_of(partition.topic).get("cleanup.policy", "")
         known = KnownElsewhere(
             topic_id=plan.metadata.topic_ids.get(partition.topic),
-            may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in COMPACTED_TOPICS,
+            may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in INTERNAL_TOPICS,
         )
         return _verify_partition(fs, view, partition, plans.get(partition), known, tell, ahead=ahead)
 

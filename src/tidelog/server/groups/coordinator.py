@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from tidelog.config.resources.group_settings import GroupSettings
 from tidelog.model import TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime.metrics import Sample
 from tidelog.server.configs.resource_type import ResourceType
@@ -39,7 +40,6 @@ from tidelog.server.groups.shard_context import GroupCounts
 from tidelog.server.metadata.image import MetadataChange
 from tidelog.server.node import Node
 from tidelog.server.replicas.partition import NO_EPOCH
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.topics.internal_topics import partition_count, partition_of
 
 T = TypeVar("T")

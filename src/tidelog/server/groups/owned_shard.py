@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.control import ControlType, control_type
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.coordinator_log import LoggedRecord, read_records
@@ -31,7 +32,6 @@ from tidelog.server.groups.state.group_map import GroupMap
 from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.server.node import Node
 from tidelog.server.timers import KeyedTimers
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.storage.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)

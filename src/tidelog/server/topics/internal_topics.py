@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import NewTopic
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 
 class _Keys(NamedTuple):

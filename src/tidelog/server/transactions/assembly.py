@@ -5,9 +5,9 @@ It needs metadata and replicas, and runs before partitions have leaders. Thread 
 
 from __future__ import annotations
 
+from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.node import Node
-from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import partition_count, partition_of
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.record.build import build_end_transaction_batch
 from tidelog.record.control import EndTransactionMarker
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.storage.producer import AppendOrigin
 
 _AT_ONCE: Final = 100

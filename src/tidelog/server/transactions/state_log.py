@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.model import Record, TidelogError, TimestampType, TopicPartition
+from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.server.coordinator_log import coordinator_code, read_records
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
-from tidelog.server.topic_name import TRANSACTION_STATE_TOPIC
 from tidelog.server.transactions.rules.state_records import record_of, transactional_id_of
 from tidelog.server.transactions.rules.transaction import TransactionRecord
 from tidelog.server.transactions.settings import TransactionSettings

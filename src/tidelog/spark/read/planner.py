@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.inspect.committed_offsets import OFFSETS_TOPIC
 from tidelog.model import (
     ConfigError,
     DirectoryError,
@@ -25,6 +24,7 @@ from tidelog.model import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, HIDDEN_FROM_PATTERNS
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
@@ -42,7 +42,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Topics that a pattern excludes, as in Kafka's consumer. Naming one explicitly reads it."""
 
 _SEGMENT_ROW_BYTES = 16 * 1024
@@ -144,8 +143,8 @@ def find_partitions(
             )
         for partition in live_partitions(BY_PATH, log_dir):
             by_pattern = subscription.kind is SubscriptionKind.PATTERN
-            is_asked = subscription.covers(partition) and not (by_pattern and partition.topic in INTERNAL_TOPICS)
-            if partition.topic == OFFSETS_TOPIC if options.mode is Mode.GROUPS else is_asked:
+            is_asked = subscription.covers(partition) and not (by_pattern and partition.topic in HIDDEN_FROM_PATTERNS)
+            if partition.topic == GROUP_METADATA_TOPIC if options.mode is Mode.GROUPS else is_asked:
                 found.append(FoundPartition(partition, log_dir / partition.directory_name, state))
     found.sort(key=lambda entry: (entry.partition, entry.directory))
     if options.mode is Mode.RECORDS:
@@ -153,7 +152,7 @@ def find_partitions(
     if options.mode is not Mode.GROUPS:
         _check_missing(options, {entry.partition for entry in found}, warn)
     elif not found:
-        warn(f"No partition of {OFFSETS_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
+        warn(f"No partition of {GROUP_METADATA_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
     return found
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tidelog.model import ConfigError, TopicPartition, UnknownTopicOrPartitionError
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.model.topic_partition import is_legal_topic
 from tidelog.spark.write.write_options import WriteOptions
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
@@ -28,7 +29,6 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import TimeIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class TopicLayouts:
 
     def of(self, topic: str) -> TopicLayout:
         """Return a topic's layout. Raise ConfigError for an illegal topic name or the cluster metadata's."""
-        if not is_legal_topic(topic) or topic == METADATA_TOPIC:
+        if not is_legal_topic(topic) or topic == CLUSTER_METADATA_TOPIC:
             raise ConfigError(f"{topic!r} is not a topic that can be written to")
         return self.known.get(topic, self.new)
 

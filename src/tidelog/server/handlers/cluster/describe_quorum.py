@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
-from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

@@ -25,6 +25,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.metadata import (
     NOT_REQUESTED,
@@ -41,7 +42,7 @@ from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse, Response
-from tidelog.server.topic_name import is_internal, is_legal
+from tidelog.server.topic_name import is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
                 if name in shown and name in image.topics
             ),
             *(_missing(name, operations) for name in missing),
-            *(_denied(name, is_internal=is_internal(name)) for name in uncreatable),
+            *(_denied(name, is_internal=name in INTERNAL_TOPICS) for name in uncreatable),
             *(_hidden(image, request, name) for name in hidden),
         ],
         cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_REQUESTED,
@@ -192,7 +193,7 @@ def _topic(found: Topic, partitions: _EncodedPartitions, operations: _Operations
     return MetadataResponseTopic(
         name=found.name,
         topic_id=found.id,
-        is_internal=is_internal(found.name),
+        is_internal=found.name in INTERNAL_TOPICS,
         partitions=partitions.of_topic(found),
         topic_authorized_operations=operations.on_topic(found.name),
     )
@@ -202,7 +203,7 @@ def _missing(name: str, operations: _Operations) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
-        is_internal=is_internal(name),
+        is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=operations.on_topic(name),
     )
 

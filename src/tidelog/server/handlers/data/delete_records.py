@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
@@ -19,7 +20,6 @@ from tidelog.server.authorization.resource import topic
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import is_internal
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
@@ -70,7 +70,7 @@ class _Deletion:
 
     async def begin(self, broker: Broker, name: str) -> None:
         try:
-            if is_internal(name):
+            if name in INTERNAL_TOPICS:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             self._partition = partition = broker.replicas.partition(TopicPartition(name, self._index))
             log, self._wanted = partition.deletable(self._offset)

@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Final
 
 from tidelog.model import InvalidRecordError, TidelogError, TopicPartition
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.produce import PartitionProduceData, PartitionProduceResponse, RecordError, TopicProduceData
 from tidelog.server.executor import InThread
 from tidelog.server.handlers.data.produced_batch import NO_BATCH, look_at
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.topic_name import is_internal
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
@@ -79,7 +79,7 @@ class ProducedPart:
 
     def require_public(self) -> None:
         """Refuse an internal topic: only coordinators and administrators may append to it."""
-        if self.partition is not None and is_internal(self.partition.topic_partition.topic):
+        if self.partition is not None and self.partition.topic_partition.topic in INTERNAL_TOPICS:
             self.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
 
     @property

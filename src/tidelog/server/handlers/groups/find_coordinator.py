@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import failure
@@ -27,7 +28,6 @@ from tidelog.server.authorization.resource import Resource, group, transactional
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.topics.internal_topics import automatic_topic, partition_of
 
 if TYPE_CHECKING:

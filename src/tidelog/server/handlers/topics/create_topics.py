@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
@@ -21,7 +22,6 @@ from tidelog.server.configs.resource_entries import topic_entries
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types.topics import (

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.server.authorization.operation import Operation
@@ -18,7 +19,7 @@ from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import is_internal, is_legal
+from tidelog.server.topic_name import is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _topic(
     return {
         "name": found.name,
         "topic_id": found.id,
-        "is_internal": is_internal(found.name),
+        "is_internal": found.name in INTERNAL_TOPICS,
         "partitions": partitions,
         "topic_authorized_operations": operations,
     }
@@ -137,6 +138,6 @@ def _missing(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic
     return {
         "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         "name": name,
-        "is_internal": is_internal(name),
+        "is_internal": name in INTERNAL_TOPICS,
         "topic_authorized_operations": operations,
     }

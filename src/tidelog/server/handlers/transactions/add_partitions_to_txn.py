@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.producer_requests import client_code
 from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import is_internal
 from tidelog.server.transactions.rules.topics import partitions_by_topic
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
 
@@ -98,7 +98,7 @@ def _refused(
     image, denied = broker.metadata.image, set[str]()
     if context.version < _FROM_BROKERS_SINCE:
         names = {name.topic for name in partitions}
-        own = [name.topic for name in partitions if not is_internal(name.topic)]
+        own = [name.topic for name in partitions if name.topic not in INTERNAL_TOPICS]
         denied = names - broker.authorizer.allowed(context, Operation.WRITE, topic, own)
     unknown = {name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in partitions if image.partition(name) is None}
     return unknown | {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in partitions if name.topic in denied}

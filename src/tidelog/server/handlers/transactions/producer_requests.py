@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.server.authorization.authorizer import Authorizer, failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, group, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import GROUP_METADATA_TOPIC
 from tidelog.server.transactions.rules.ending import Ending
 from tidelog.server.transactions.rules.initialization import Initialization
 from tidelog.server.transactions.rules.transaction import (

@@ -31,6 +31,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.model.topic_partition import is_legal_topic
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import KRAFT_VERSION, LATEST_METADATA_VERSION, SUPPORTED, release_name
@@ -38,7 +39,6 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.topic_name import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import uuid_to_text
 
 _EPOCHS: Final = range(2**31 - 2**20)

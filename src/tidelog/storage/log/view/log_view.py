@@ -36,6 +36,7 @@ from tidelog.model import (
     OffsetOutOfRangeError,
     TopicPartition,
 )
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
@@ -52,7 +53,6 @@ from tidelog.storage.segment.read_ahead import read_ahead
 
 _T = TypeVar("_T")
 _ATTEMPTS = 5
-_METADATA_TOPIC = "__cluster_metadata"
 
 
 class Until(enum.StrEnum):
@@ -146,7 +146,7 @@ class LogView:
             return None
         if until is Until.CHECKPOINT:
             return self.directory_state.recovery_points.get(partition, 0)
-        if partition.topic == _METADATA_TOPIC and partition not in self.directory_state.high_watermarks:
+        if partition.topic == CLUSTER_METADATA_TOPIC and partition not in self.directory_state.high_watermarks:
             return None  # the quorum keeps its high watermark only in memory
         return self.directory_state.high_watermarks.get(partition, 0)
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
@@ -34,7 +35,6 @@ from tidelog.storage.log.view.directory_state import DirectoryState, read_direct
 from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,
     survey_high_watermark,
@@ -146,7 +146,7 @@ def plan_compaction(
     return CompactPlan(
         path=path,
         state=state,
-        logs=tuple(log for log in logs if log.partition.topic != METADATA_TOPIC),
+        logs=tuple(log for log in logs if log.partition.topic != CLUSTER_METADATA_TOPIC),
         warnings=(*state.warnings, *([warning] if warning else ())),
     )
 

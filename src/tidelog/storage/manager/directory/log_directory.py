@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.model import CheckpointError, StorageError, TidelogError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_CHECKPOINT,
@@ -45,7 +46,6 @@ from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
@@ -223,7 +223,7 @@ class LogDirectory:
 
         logs = dict(self.logs)
         for partition in live_partitions(self._fs, self.path):
-            if partition.topic == METADATA_TOPIC or only not in (None, partition):
+            if partition.topic == CLUSTER_METADATA_TOPIC or only not in (None, partition):
                 continue
             opened = logs.get(partition)
             try:
@@ -290,7 +290,7 @@ class LogDirectory:
     def _every_partition_is_clean(self) -> bool:
         """Return True if no partition is left that recovery would check. It does not check the metadata log."""
         partitions = live_partitions(self._fs, self.path)
-        return self._clean_partitions.issuperset(one for one in partitions if one.topic != METADATA_TOPIC)
+        return self._clean_partitions.issuperset(one for one in partitions if one.topic != CLUSTER_METADATA_TOPIC)
 
     def _checkpoint(self, *names: str) -> None:
         offsets = {

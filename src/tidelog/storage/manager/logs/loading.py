@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
@@ -31,7 +32,6 @@ from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.directory.directory_set import level_of
 from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
 
@@ -178,7 +178,7 @@ class Loading:
             _log.warning("Found stray log: %s", path)
             found.strays.append(path)
             return []
-        return [] if name.topic_partition.topic == METADATA_TOPIC else [self._job(directory, name, path)]
+        return [] if name.topic_partition.topic == CLUSTER_METADATA_TOPIC else [self._job(directory, name, path)]
 
     def _job(self, directory: LogDirectory, name: PartitionDirectoryName, path: Path) -> _Job:
         if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:

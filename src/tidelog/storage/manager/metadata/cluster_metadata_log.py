@@ -16,13 +16,13 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import DirectoryError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
-METADATA_TOPIC: Final = "__cluster_metadata"
-METADATA_DIRECTORY: Final = "__cluster_metadata-0"
+METADATA_DIRECTORY: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 _SNAPSHOT_NAME: Final = re.compile(r"(0[0-8][0-9]{18})-([01][0-9]{9})\.checkpoint")
 """Only numbers in range match."""
 
@@ -68,18 +68,18 @@ def valid_batches(table: BatchTable) -> BatchTable:
 
 def topic_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
     """Return the partitions of ``live_partitions`` without the metadata log's."""
-    return (partition for partition in live_partitions(fs, log_dir) if partition.topic != METADATA_TOPIC)
+    return (partition for partition in live_partitions(fs, log_dir) if partition.topic != CLUSTER_METADATA_TOPIC)
 
 
 def partition_for_writing(directory: Path) -> TopicPartition:
     """Return the partition of a directory name. Raise DirectoryError for an invalid name or the metadata log's."""
     partition = TopicPartition.from_directory_name(directory.name)
-    if partition.topic == METADATA_TOPIC:
+    if partition.topic == CLUSTER_METADATA_TOPIC:
         raise DirectoryError("the cluster metadata belongs to its controllers", path=directory)
     return partition
 
 
 def require_name(partition: TopicPartition) -> None:
     """Raise DirectoryError if the partition's directory would be another's, or outside the log directory."""
-    if partition.topic == METADATA_TOPIC or TopicPartition.from_directory_name(str(partition)) != partition:
+    if partition.topic == CLUSTER_METADATA_TOPIC or TopicPartition.from_directory_name(str(partition)) != partition:
         raise DirectoryError(f"{str(partition)!r} is not the name of a partition that can be written")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.model import CheckpointError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -40,7 +41,6 @@ from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
 from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
 from tidelog.storage.manager.recovery.recover_plan import (
@@ -111,7 +111,7 @@ class DirectoryRecovery:
 def _write_checkpoints(
     fs: FileSystem, path: Path, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...]
 ) -> None:
-    logs = {part.topic_partition: part for part in partitions if part.topic_partition.topic != METADATA_TOPIC}
+    logs = {part.topic_partition: part for part in partitions if part.topic_partition.topic != CLUSTER_METADATA_TOPIC}
     recovery_points = {key: log.end_offset for key, log in logs.items()}
     log_starts = {key: log.log_start_offset for key, log in logs.items() if log.log_starts_inside_segment}
     OffsetCheckpoint.write(fs, path / RECOVERY_POINT_CHECKPOINT, recovery_points)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidelog.model import CheckpointError, DirectoryError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.config import LogConfig
@@ -22,7 +23,6 @@ from tidelog.storage.log.load.load_plan import SegmentToRecover, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.staged.roll_forward import find_staged
 from tidelog.storage.manager.staged.staged_commit import StagedCommit, read_intent
@@ -193,7 +193,7 @@ class _Planner:
         listing = list_partition(fs, directory)
         leftovers = plan_cleanup(listing, replaced_offsets(fs, directory, listing))
         # Brokers have no checkpoint entries for the metadata log, so they recover all of it at every startup.
-        is_metadata = topic_partition.topic == METADATA_TOPIC
+        is_metadata = topic_partition.topic == CLUSTER_METADATA_TOPIC
         clean = self._state.condition is Condition.CLEAN and not is_metadata
         draft = PartitionPlan(
             name=name,
@@ -252,7 +252,7 @@ class _Planner:
         )
 
     def _config(self, topic: str) -> LogConfig:
-        if topic == METADATA_TOPIC:
+        if topic == CLUSTER_METADATA_TOPIC:
             return LogConfig(producer_id_expiration_ms=_NEVER_EXPIRE_MS)
         settings = self._metadata.settings_of(topic, self._node_id)
         config = self._options.config.with_properties(settings, ignore_unknown=True)

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidelog.model import FileMissingError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import Condition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.time_lookup import indexed_largest, largest_timestamp
 from tidelog.storage.log.view.view_state import ViewSegment
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_TOPIC
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.segment.file_names import FileKind
 
@@ -91,7 +91,7 @@ def _time(view: LogView, segment: ViewSegment) -> tuple[int | None, TimeFrom]:
 def survey_high_watermark(
     view: LogView, partition: TopicPartition, metadata: TopicMetadata
 ) -> tuple[int, HighWatermarkFrom]:
-    if partition.topic == METADATA_TOPIC or metadata.is_only_replica(partition):
+    if partition.topic == CLUSTER_METADATA_TOPIC or metadata.is_only_replica(partition):
         return view.log_end, HighWatermarkFrom.ONLY_REPLICA
     if partition in view.directory_state.high_watermarks:
         return view.end_offset(Until.HIGH_WATERMARK), HighWatermarkFrom.CHECKPOINT

@@ -24,10 +24,11 @@ from pathlib import Path
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
 from tidelog.model import CheckpointError
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC, COMPACTED_TOPICS
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, METADATA_TOPIC
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
 
 DEFAULT_ORIGIN = "default"
@@ -40,11 +41,6 @@ _TOPIC_ORIGIN = "topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
 _CHECKED = (COMMAND_LINE_ORIGIN, TOPIC_CONFIG_ORIGIN)
 """An unknown key from these sources is an error."""
-
-_INTERNAL_TOPICS: Mapping[str, Mapping[str, str]] = {
-    "__consumer_offsets": {"cleanup.policy": "compact"},
-    "__transaction_state": {"cleanup.policy": "compact"},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +67,7 @@ class SettingSources:
 
     def of_topic(self, topic: str) -> SourcedConfig:
         """Return a topic's settings. Raise ConfigError for an invalid value, or an unknown key in an override."""
-        if topic == METADATA_TOPIC:
+        if topic == CLUSTER_METADATA_TOPIC:
             config = LogConfig(retention_ms=-1, retention_bytes=-1)
             return SourcedConfig(config=config, origins=dict.fromkeys(TOPIC_KEYS, _METADATA_ORIGIN))
         config = LogConfig()
@@ -83,7 +79,7 @@ class SettingSources:
 
     def _layers(self, topic: str) -> Iterable[tuple[Mapping[str, str], str]]:
         """Yield the sources in the sequence of the module's list, in topic keys."""
-        yield _INTERNAL_TOPICS.get(topic, {}), _INTERNAL_ORIGIN
+        yield {"cleanup.policy": "compact"} if topic in COMPACTED_TOPICS else {}, _INTERNAL_ORIGIN
         for key, value, origin in self._broker_settings():
             yield {key: value}, origin
         yield self.metadata.topic_settings.get(topic, {}), _TOPIC_ORIGIN
