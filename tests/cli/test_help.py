@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import click
 import pytest
 
+from cli.runner import run
 from project.tree import load
 from tidelog.cli.main import COMMANDS, cli
+from tidelog.cli.spark import submit
 from tidelog.cli.spark.group import JOBS
 
 
@@ -56,3 +60,10 @@ def test_the_list_of_jobs_says_what_their_help_texts_do(job: str) -> None:
 def test_every_command_that_reports_has_the_common_options(name: str) -> None:
     options = {option for parameter in command_of(name).params for option in parameter.opts}
     assert {"--json", "--jsonl", "--csv", "--quiet"} <= options
+
+
+def test_the_file_for_spark_submit_is_the_command() -> None:
+    """A copy of the file must not need its folder, and its folder must hide no module of others."""
+    words = [sys.executable, submit.__file__, "count", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == run("spark", "count", "--help").stdout

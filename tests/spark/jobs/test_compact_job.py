@@ -15,7 +15,7 @@ from log_maker import BASE_TIME, mark_clean
 from overflowed_log import three_pieces
 from tidelog.model import DirectoryError, Isolation
 from tidelog.runtime.clock import FixedClock
-from tidelog.spark.jobs.compact import JobOptions, compact, main
+from tidelog.spark.jobs.compact import JobOptions, compact
 from tidelog.spark.jobs.progress import OnProgress
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import compact_directory
@@ -127,14 +127,13 @@ def test_an_overflowed_segment_is_split_by_one_task(spark: SparkSession, tmp_pat
     assert (row["error"], row["tasks"], row["segments"]) == (None, 1, 5)
 
 
-def test_the_program(spark: SparkSession, dirty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_spreads_a_log_that_is_too_large(spark: SparkSession, dirty: Path) -> None:
     words = [word for key, text in SETTINGS[TOPIC].items() for word in ("--topic-config", f"{TOPIC}:{key}={text}")]
-    assert main([str(dirty), "--topic", TOPIC, *words]) == 0
-    assert '"isDue": true' in capsys.readouterr().out
-    assert main([str(dirty), "--apply", "--all", *words]) == 0
-    assert '"tasks": 1' in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main([str(dirty), "--topic-config", "nonsense"])
+    rows = printed("spark", "compact", dirty, "--topic", TOPIC, *words)
+    assert {row["isDue"] for row in rows} == {True}
+    command("spark", "compact", dirty, "--topic-config", "nonsense", code=2)
+    rows = printed("spark", "compact", dirty, "--apply", "--all", "--spread-bytes", 0, *words)
+    assert all(row["tasks"] > 1 for row in rows)
 
 
 def test_the_command(spark: SparkSession, dirty: Path) -> None:

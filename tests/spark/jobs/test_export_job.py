@@ -15,7 +15,7 @@ from cli.runner import rows as printed
 from cli.runner import run as command
 from tidelog.cli.spark.export import ENCODINGS
 from tidelog.model import ConfigError, InvalidRecordError, TidelogError
-from tidelog.spark.jobs.export import ExportOptions, export, main
+from tidelog.spark.jobs.export import ExportOptions, export
 from tidelog.spark.jobs.exporting.decoding import Decoding, Encoding
 from tidelog.spark.jobs.restore import read_table
 
@@ -127,9 +127,7 @@ def test_what_fails_writes_nothing(spark: SparkSession, kafka: Path, tmp_path: P
 
 
 @pytest.mark.spark
-def test_as_command_and_program(
-    spark: SparkSession, kafka: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(spark: SparkSession, kafka: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema"
     schema.write_text("a int")
     out = tmp_path / "out"
@@ -140,8 +138,8 @@ def test_as_command_and_program(
     assert "cannot be read" in command("spark", "export", kafka, *words, "--value-schema", "@missing", code=2).stderr
     assert "takes a schema" in command("spark", "export", kafka, *words, code=2).stderr
     ending = ["--option", "endingTimestamp=2", "--mode", "append"]
-    assert main([str(kafka), "--topic", "007", "--output", str(out), *ending]) == 0
-    assert json.loads(capsys.readouterr().out)["records"] == 1
+    (row,) = printed("spark", "export", kafka, "--topic", "007", "--output", out, *ending)
+    assert row["records"] == 1
 
 
 def test_what_is_no_export() -> None:

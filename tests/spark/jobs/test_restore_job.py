@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from real_kafka.tools import kafka_consume
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.jobs.export import ExportOptions, export
-from tidelog.spark.jobs.restore import main, read_table, restore
+from tidelog.spark.jobs.restore import read_table, restore
 from tidelog.spark.jobs.staging import new_staging
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
@@ -162,15 +161,14 @@ def test_what_a_killed_job_leaves_is_rubbish(spark: SparkSession, tmp_path: Path
     assert not CleanShutdownFile(LOCAL, tmp_path).exists()  # it was unclean before, so its broker must recover it
 
 
-def test_as_command_and_program(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     out, data = tmp_path / "out", tmp_path / "data"
     table = table_of(spark, ("007", 0, 1, NOON, "v"), ("t", 0, 0, NOON, "v"))
     table.write.partitionBy("topic").parquet(str(out))
     assert "Nothing was changed" in command("spark", "restore", out, data).stdout
     (row,) = printed("spark", "restore", out, data, "--apply", "--topic", "007")
     assert (row["topic"], row["logEndOffset"], row["segments"]) == ("007", 2, 1)
-    assert main([str(out), str(data), "--apply"]) == 3
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = printed("spark", "restore", out, data, "--apply", code=3)
     assert {row["topic"]: row["error"] is None for row in rows} == {"t": True, "007": False}
     table.createOrReplaceTempView("records")
     assert "has records" in command("spark", "restore", "records", data, "--catalog", code=3).stdout

@@ -41,6 +41,12 @@ DONE = (
 @job_options
 @apply_option
 @due_options
+@click.option(
+    "--spread-bytes",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Several tasks clean a log larger than N bytes.  [default: 4 GiB]",
+)
 def compact(
     directories: Sequence[str],
     topics: Sequence[str],
@@ -52,6 +58,7 @@ def compact(
     no_check: bool,
     settings: Sequence[str],
     config_file: Path | None,
+    spread_bytes: int | None,
 ) -> Report:
     """Compact the logs of many directories, or show which are due: tidelog compact as a Spark job.
 
@@ -69,7 +76,7 @@ def compact(
     """
     if is_all and min_dirty_ratio is not None:
         raise click.UsageError("--all and --min-dirty-ratio exclude each other.")
-    from tidelog.spark.jobs.compact import JobOptions
+    from tidelog.spark.jobs.compact import SPREAD_BYTES, JobOptions
     from tidelog.spark.jobs.compact import compact as run
 
     options = JobOptions(
@@ -78,6 +85,7 @@ def compact(
         topic_settings=topic_settings(settings),
         properties=properties(config_file),
         check=not no_check,
+        spread_bytes=SPREAD_BYTES if spread_bytes is None else spread_bytes,
     )
     rows = run_job(
         "compact",

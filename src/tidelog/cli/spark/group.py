@@ -22,9 +22,9 @@ def spark() -> None:
     """Run a job over many data directories on Spark.
 
     Spark's tasks read the partitions, so the cores of a cluster work in parallel. The driver and every executor must
-    see the directories under the same path. They also need tidelog[spark] and Java. The same jobs are in
-    tidelog.spark.jobs, for Python, python -m and spark-submit. Jobs that write into data directories show a plan first,
-    and need --apply.
+    see the directories under the same path. They also need tidelog[spark] and Java. The file
+    tidelog/cli/spark/submit.py is the same command for spark-submit, and tidelog.spark.jobs has the jobs for Python.
+    Jobs that write into data directories show a plan first, and need --apply.
 
     Exit codes: 0 done, 1 findings, 2 wrong usage, 3 a partition or directory cannot be read.
 

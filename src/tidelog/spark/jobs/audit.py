@@ -10,15 +10,11 @@ It checks every CRC, index, snapshot and checkpoint. A row's ``kind``:
 
 Tasks read the partitions, about 128 MiB per task. A partition is never divided, however large. The driver compares the
 checkpoints with the tasks' results. Nothing is written, and a live broker may hold the directories. They must be
-visible under the same path to the driver and to every executor. Usage::
-
-    python -m tidelog.spark.jobs.audit DIR... [--topic NAME]
-    spark-submit …/tidelog/spark/jobs/audit.py DIR…
+visible under the same path to the driver and to every executor.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +22,9 @@ from typing import TYPE_CHECKING, Any
 from tidelog.inspect.verify import Finding, Severity, verify_directory
 from tidelog.inspect.verify.directory_check import VerifiedPartition, check_small_files
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, works_of
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
-from tidelog.spark.session_builder import session
 from tidelog.storage.fs import BY_PATH, ReadOnlyFileSystem
 
 if TYPE_CHECKING:
@@ -149,18 +143,3 @@ def _row(
     name = (None, None) if partition is None else (partition.topic, partition.partition)
     ends = (None, None) if known is None else (known.log_start, known.log_end)
     return (str(path), kind, severity, *name, file, position, offset, message, *next_good, *ends)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a JSON object per row. Return exit code 0, or 1 if there is more than notes."""
-    given = job_parser("audit", "tidelog verify as a Spark job: prints a JSON object a row.").parse_args(arguments)
-    rows = audit(session("tidelog audit", master=given.master), given.directories, topics=given.topic or None).collect()
-    print_rows(rows)
-    return int(finds_anything(rows))
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.audit import main as run_main
-
-    sys.exit(run_main())

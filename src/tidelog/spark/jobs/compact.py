@@ -11,27 +11,20 @@ many tasks     clean a log of more than ``spread_bytes``, by key and by groups o
 Directories must be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
 written, and a live broker may hold them. With ``apply``, no broker may hold them, and their last shutdown must be
 clean. If a log cannot be cleaned or a directory is refused, its row has the error and the others go on. A crash leaves
-each log unchanged or compacted. Checkpoints may lag behind, so that a log is cleaned again. Usage::
-
-    python -m tidelog.spark.jobs.compact DIR... [--apply] …
-    spark-submit …/tidelog/spark/jobs/compact.py DIR… --apply
+each log unchanged or compacted. Checkpoints may lag behind, so that a log is cleaned again.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.config.java_properties import load_properties
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.clock import FixedClock
-from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
 from tidelog.spark.jobs.compaction.compaction_rows import SCHEMA, Row, plan_row, refused_row
 from tidelog.spark.jobs.compaction.spread import compact_spread
 from tidelog.spark.jobs.partitions import require_directories
@@ -39,7 +32,6 @@ from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.read.whole_partition import state_of
-from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.directory_state import LOCK_FILE
@@ -235,45 +227,3 @@ def _note(path: Path, plan: CompactPlan, done: Mapping[TopicPartition, Outcome])
     for partition, outcome in done.items():
         if isinstance(outcome, CompactedLog):
             checkpoint.note(partition, outcome.first_dirty_offset)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job. Return exit code 0, or 1 if a row has an error or names a problem that would stop a cleaner."""
-    given = _parser().parse_args(arguments)
-    options = JobOptions(
-        topics=frozenset(given.topic) if given.topic else None,
-        min_dirty_ratio=0.0 if given.all else given.min_dirty_ratio,
-        topic_settings=topic_settings(given.topic_config),
-        properties={} if given.config_file is None else load_properties(given.config_file.read_text("latin-1")),
-        check=not given.no_check,
-        spread_bytes=given.spread_bytes,
-    )
-    table = compact(session("tidelog compact", master=given.master), given.directories, options, apply=given.apply)
-    rows = table.collect()
-    print_rows(rows)
-    return int(any(row["error"] is not None or row["stoppedBy"] is not None for row in rows))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = job_parser("compact", "tidelog compact as a Spark job: prints a JSON object a log.")
-    parser.add_argument("--apply", action="store_true", help="apply the plan; without it, nothing is changed")
-    parser.add_argument("--all", action="store_true", help="treat every log that has anything to clean as due")
-    parser.add_argument("--min-dirty-ratio", type=float, metavar="RATIO", help="instead of the topics' own ratio")
-    parser.add_argument("--no-check", action="store_true", help="do not look for what would stop a cleaner")
-    add_topic_config(parser)
-    parser.add_argument("--config-file", type=Path, metavar="FILE", help="a broker's or topics' properties")
-    parser.add_argument(
-        "--spread-bytes",
-        type=int,
-        default=SPREAD_BYTES,
-        metavar="N",
-        help="several tasks clean a log larger than N bytes",
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.compact import main as run_main
-
-    sys.exit(run_main())

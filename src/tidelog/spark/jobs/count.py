@@ -2,27 +2,21 @@
 
 Tasks count the partitions, about 128 MiB per task. A partition is never divided, however large. If a partition cannot
 be counted, its row has the error and the others go on. Nothing is written, and a live broker may hold the directories.
-They must be visible under the same path to the driver and to every executor. Usage::
-
-    python -m tidelog.spark.jobs.count DIR... [--topic NAME] [--headers-only]
-    spark-submit …/tidelog/spark/jobs/count.py DIR…
+They must be visible under the same path to the driver and to every executor.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, works_of
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
-from tidelog.spark.session_builder import session
 from tidelog.storage.fs import BY_PATH
 
 if TYPE_CHECKING:
@@ -104,21 +98,3 @@ def _row(path: Path, counted: PartitionCount) -> Row:
 
 def _failed(path: Path, partition: TopicPartition, error: TidelogError) -> Row:
     return (str(path), *partition, *(None,) * _NUMBERS, str(error))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a JSON object per row. Return exit code 0, or 3 if a partition cannot be counted."""
-    parser = job_parser("count", "tidelog count as a Spark job: prints a JSON object a partition.")
-    parser.add_argument("--headers-only", action="store_true", help="decode no record: faster, without tombstones")
-    given = parser.parse_args(arguments)
-    spark = session("tidelog count", master=given.master)
-    rows = count(spark, given.directories, topics=given.topic or None, headers_only=given.headers_only).collect()
-    print_rows(rows)
-    return 3 if any(row["error"] is not None for row in rows) else 0
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.count import main as run_main
-
-    sys.exit(run_main())

@@ -13,16 +13,12 @@ undecodable, with ``keep``     null, with its bytes in ``keyRaw`` or ``valueRaw`
 
 The offsets to read are fixed at the start, for each partition. Under a live broker they end at the high watermark. The
 export is one write, so it is atomic if the format is. Nothing is written into the log directories. They must be visible
-under the same path to the driver and to every executor. Usage::
-
-    python -m tidelog.spark.jobs.export DIR... --output PATH …
-    spark-submit …/tidelog/spark/jobs/export.py DIR… --output PATH
+under the same path to the driver and to every executor.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -30,7 +26,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.spark.jobs.command import job_parser, print_rows
 from tidelog.spark.jobs.exporting.decoding import AS_IT_IS, Decoding, Encoding
 from tidelog.spark.jobs.exporting.spark_errors import translated_errors
 from tidelog.spark.jobs.partitions import require_directories
@@ -40,7 +35,6 @@ from tidelog.spark.read.options import ReadOptions, SubscriptionKind
 from tidelog.spark.read.planner import plan
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.schema import Mode
-from tidelog.spark.session_builder import session
 from tidelog.spark.stream.stream_offsets import Offsets, to_json
 
 if TYPE_CHECKING:
@@ -239,48 +233,3 @@ def _write(table: DataFrame, options: ExportOptions) -> None:
 def _row(read: _TopicRead, counted: Mapping[str, Any]) -> tuple[Any, ...]:
     offsets = (json.dumps(to_json(read.starts)), json.dumps(to_json(read.ends)))
     return (read.topic, len(read.starts), *offsets, counted["records"], *(counted[_raw(side)] for side in SIDES))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a JSON object per topic. Return exit code 0."""
-    parser = job_parser("export", "records into Parquet as a Spark job: prints a JSON object a topic.")
-    parser.add_argument("--output", metavar="PATH", help="the path to write to; or use --table")
-    parser.add_argument("--table", metavar="NAME", help="a table of the session's catalog")
-    parser.add_argument("--format", default="parquet", metavar="NAME", help="any format that the session can write")
-    parser.add_argument("--mode", default="errorifexists", metavar="WORD", help="errorifexists, append or overwrite")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the source; repeatable"
-    )
-    parser.add_argument(
-        "--write-option", action="append", default=[], metavar="KEY=VALUE", help="an option of the writer; repeatable"
-    )
-    for side in SIDES:
-        parser.add_argument(f"--{side}", default="binary", choices=[*Encoding], help="how it is encoded")
-        parser.add_argument(f"--{side}-schema", metavar="TEXT", help="DDL for json, an Avro schema for avro")
-    parser.add_argument(
-        "--keep-undecodable",
-        action="store_true",
-        help="keep undecodable rows: null, with the bytes in a separate column",
-    )
-    given = parser.parse_args(arguments)
-    options = ExportOptions(
-        path=given.output,
-        table=given.table,
-        format=given.format,
-        mode=given.mode,
-        read=dict(text.split("=", 1) for text in given.option),
-        write=dict(text.split("=", 1) for text in given.write_option),
-        key=Decoding(encoding=Encoding(given.key), schema=given.key_schema),
-        value=Decoding(encoding=Encoding(given.value), schema=given.value_schema),
-        keeps_undecodable=given.keep_undecodable,
-    )
-    spark = session("tidelog export", master=given.master)
-    print_rows(export(spark, given.directories, options, topics=given.topic or None).collect())
-    return 0
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.export import main as run_main
-
-    sys.exit(run_main())

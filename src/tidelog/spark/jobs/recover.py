@@ -10,15 +10,11 @@ tasks          recover partitions, about 128 MiB per task; a partition is never 
 Directories must be visible under the same path to the driver and to every executor. Without ``apply`` nothing is
 written, and a live broker may hold them. With ``apply``, no broker may hold them. If a directory is refused or a
 partition cannot be recovered, its row has the error and the others go on. A crash leaves the same state as a crash of
-``tidelog recover`` (``DirectoryRecovery``), so the job can run again. Usage::
-
-    python -m tidelog.spark.jobs.recover DIR... [--apply]
-    spark-submit …/tidelog/spark/jobs/recover.py DIR… --apply
+``tidelog recover`` (``DirectoryRecovery``), so the job can run again.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -27,13 +23,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import ConfigError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.spark.jobs.command import add_topic_config, job_parser, print_rows, topic_settings
 from tidelog.spark.jobs.partitions import in_tasks, require_directories
 from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.recovery_rows import SCHEMA, Cells, directory_row, partition_row, refused_row
 from tidelog.spark.jobs.tasks import outcome, run_tasks
-from tidelog.spark.session_builder import session
 from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
@@ -165,23 +159,3 @@ def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[
     if failures:
         return TidelogError(f"{len(failures)} partitions failed: nothing was checkpointed", path=plan.path)
     return None
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a JSON object per row. Return exit code 0, or 3 if a row has an error."""
-    parser = job_parser("recover", "tidelog recover as a Spark job: prints a JSON object a directory and partition.")
-    parser.add_argument("--apply", action="store_true", help="apply the plan; without it, nothing is changed")
-    add_topic_config(parser)
-    given = parser.parse_args(arguments)
-    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(given.topic_config))
-    spark = session("tidelog recover", master=given.master)
-    rows = recover(spark, given.directories, options, topics=given.topic or None, apply=given.apply).collect()
-    print_rows(rows)
-    return 3 if failed(rows) else 0
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.recover import main as run_main
-
-    sys.exit(run_main())

@@ -11,16 +11,11 @@ one task       writes the logs of some partitions, one after the other, by ascen
 A partition is restored if the directory has none of that name, or an empty one, which is removed. It is staged in the
 log directory (``staging``) and swapped in by a rename. So a killed job leaves each partition absent or complete, and a
 broker removes the staged files when it starts. Without ``apply`` nothing is written. A missing directory is created. It
-must be visible under the same path to the driver and to every executor. Usage::
-
-    python -m tidelog.spark.jobs.restore TABLE DIR [--apply]
-    spark-submit …/tidelog/spark/jobs/restore.py TABLE DIR --apply
+must be visible under the same path to the driver and to every executor.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.spark.jobs.command import add_topic_config, print_rows, topic_settings
 from tidelog.spark.jobs.progress import OnProgress
 from tidelog.spark.jobs.restoring.record_table import TablePartition, normalized, partitions_of
 from tidelog.spark.jobs.restoring.swap_in import swap_in
@@ -37,7 +31,6 @@ from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_log
 from tidelog.spark.jobs.stage_progress import following
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.schema import spark_schema
-from tidelog.spark.session_builder import session
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL, path_of, require_disk
 from tidelog.storage.log.config import LogConfig
@@ -193,38 +186,3 @@ def _row(path: Path, planned: _Planned, written: Row | None = None) -> tuple[Any
     name = (found.topic, found.partition)
     offsets = (found.first_offset, found.last_offset)
     return (str(path), *name, found.records, *offsets, found.size, planned.replaces_empty, *done, error)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a JSON object per partition. Return exit code 0, or 3 if a row has an error."""
-    parser = argparse.ArgumentParser(
-        prog="tidelog.spark.jobs.restore",
-        description="records of a table into a log directory as a Spark job: prints a JSON object a partition.",
-    )
-    parser.add_argument("table", metavar="TABLE", help="a path, or with --catalog a name in the session's catalog")
-    parser.add_argument("directory", metavar="DIR")
-    parser.add_argument("--format", default="parquet", metavar="NAME", help="the format of the table under the path")
-    parser.add_argument("--catalog", action="store_true", help="TABLE is a name, not a path")
-    parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="only this topic; repeatable")
-    parser.add_argument("--apply", action="store_true", help="apply the plan; without it, nothing is changed")
-    add_topic_config(parser)
-    parser.add_argument("--master", "--remote", metavar="URL", help="the URL of Spark's master; not with spark-submit")
-    given = parser.parse_args(arguments)
-    spark = session("tidelog restore", master=given.master)
-    rows = restore(
-        spark,
-        spark.table(given.table) if given.catalog else read_table(spark, given.table, given.format),
-        given.directory,
-        topics=given.topic or None,
-        settings=topic_settings(given.topic_config),
-        apply=given.apply,
-    ).collect()
-    print_rows(rows)
-    return 3 if any(row["error"] is not None for row in rows) else 0
-
-
-if __name__ == "__main__":
-    # Executors must import the module of pickled functions, so it cannot be ``__main__``.
-    from tidelog.spark.jobs.restore import main as run_main
-
-    sys.exit(run_main())
