@@ -40,6 +40,8 @@ PHRASES = _compiled("phrases")
 CODE_PHRASES = _compiled("code_phrases")
 """These hold in code. A page for people may ask "what does it cost?"."""
 
+_QUOTES = re.compile("|".join(map(re.escape, WORDS["quotes"])))
+
 LABELLED = re.compile(
     r"\b(?:Sources?|Source of the \w+|Thread rules?|Examples?|Errors?|Units?|Shapes?): [^.]*(?:\.|$)", re.MULTILINE
 )
@@ -143,7 +145,7 @@ def problems(text: Text) -> Iterator[str]:
         )
         if must_have_verb and len(words) > 3 and not has_verb(sentence):
             yield f"no verb in: {sentence[:70]}"
-    flat = " ".join(listed)
+    flat = _QUOTES.sub("", " ".join(listed))
     for phrase, better in PHRASES if text.kind in ("page", "message") else PHRASES + CODE_PHRASES:
         for found in phrase.finditer(flat):
             yield f"{found[0]!r}: {better}"

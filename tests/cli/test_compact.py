@@ -181,7 +181,7 @@ def test_an_interruption_is_said(dirty: Path, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compact_module, "compact_directory", interrupted)
-    assert "the others are as they were" in run("compact", dirty, "--apply", *topic_settings(), code=130).stderr
+    assert "the others are unchanged" in run("compact", dirty, "--apply", *topic_settings(), code=130).stderr
 
 
 def test_little_space_is_a_warning(dirty: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,15 +89,15 @@ def test_a_user_from_the_start_logs_in(tmp_path: Path, file: Path) -> None:
         (["-s", "-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg"], "exclude each other"),
         (
             ["-I", "1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:MvDxzVmcRsaTz33bUuRU6A"],
-            "its own only controller, 2 are named",
+            "must be the only controller, but 2 are named",
         ),
-        (["-I", "2@a:1:JEXY6aqzQY-32P5TStzaFg"], "the voter is node 2, the file's node.id is 1"),
+        (["-I", "2@a:1:JEXY6aqzQY-32P5TStzaFg"], "the voter is node 2, but the file's node.id is 1"),
         (["-I", "1@a:1"], "is not ID@HOST:PORT:DIRECTORY-ID"),
         (["-I", "1@a:1:x"], "--initial-controllers"),
         (["-s", "-f", "group.version"], "is not NAME=LEVEL"),
         (["-s", "-S", "secret"], "it is not MECHANISM="),
         (["-s", "-S", "SCRAM-SHA-256=[name=a,salt=!,password=secret]"], "salt is not base64"),
-        (["-s", "-S", "SCRAM-SHA-256=[name=a,secret]"], "each of its parts"),
+        (["-s", "-S", "SCRAM-SHA-256=[name=a,secret]"], "each part must be"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, file: Path, arguments: list[str], words: str) -> None:

@@ -71,8 +71,8 @@ def test_info_shows_ids_and_sums(golden: GoldenFactory) -> None:
     topics = len({row["topic"] for row in found})
     assert f"{len(found)} partitions of {topics} topics" in text
     assert f"{size:,} bytes." in text
-    assert "stopped in order (broker epoch 288); cluster PPHkimXOT_2-xjXVnSwxdg, node 1" in text
-    assert "killed" in run("info", golden(SCENARIOS, "unclean"), "plain").stdout
+    assert "clean shutdown (broker epoch 288); cluster PPHkimXOT_2-xjXVnSwxdg, node 1" in text
+    assert "unclean shutdown" in run("info", golden(SCENARIOS, "unclean"), "plain").stdout
     assert "node 7" in run("info", golden(FORMATS)).stdout
 
 

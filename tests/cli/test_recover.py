@@ -35,7 +35,7 @@ def test_a_plan_changes_nothing_and_names_its_work(golden_copy: GoldenFactory) -
     read = sum(row["read_bytes"] for row in found.values())
     assert f"{read:,} bytes to read" in text
     assert "bytes of space needed" in text
-    assert "Nothing was changed. --apply carries it out." in text
+    assert "Nothing was changed. Use --apply to do it." in text
 
 
 def test_a_plan_for_some_partitions(golden: GoldenFactory) -> None:
@@ -60,7 +60,7 @@ def test_applied_it_leaves_the_logs_that_kafka_leaves(
     assert {row["condition"] for row in rows("info", directory)} == {"clean"}
     assert rows("verify", directory)
     again = run("recover", directory, "--apply").stdout
-    assert "0 bytes cut; it counts as stopped in order now." in again
+    assert "0 bytes truncated; its shutdown counts as clean now." in again
 
 
 def test_a_cut_tail_is_said(golden_copy: GoldenFactory) -> None:
@@ -87,7 +87,7 @@ def test_topic_settings_reach_the_logs(golden_copy: GoldenFactory) -> None:
 def test_a_segment_to_split_is_foretold_and_told(tmp_path: Path) -> None:
     three_pieces(tmp_path / "t-0")
     assert rows("recover", tmp_path)[0]["splits"] == [OVERFLOWED]
-    assert f"t-0: offsets that no index can hold; to be split: {OVERFLOWED}." in run("recover", tmp_path).stdout
+    assert f"t-0: segments to split (no index can hold their offsets): {OVERFLOWED}." in run("recover", tmp_path).stdout
     assert "splits 1 segment with offsets that no index can hold" in run("verify", tmp_path, code=1).stdout
     done = run("recover", tmp_path, "--apply").stdout
     assert f"it was split into those at {', '.join(map(str, PIECES))}." in done
@@ -102,7 +102,7 @@ def test_a_commit_is_foretold_and_carried_out(tmp_path: Path) -> None:
     tidelog.open_log(tmp_path / "t-0").close()
     write_intent(LOCAL, tmp_path, StagedCommit(query="q", batch=7, files=files))
     told = run("recover", str(tmp_path)).output
-    assert "A commit of batch 7 of q to be carried out: 1 staged files into 1 partitions." in told
+    assert "A commit of batch 7 of q to complete: 1 staged files into 1 partitions." in told
     assert left in told
     assert rows("recover", str(tmp_path), "--apply")[0]["log_end"] == 3
     told = run("recover", str(tmp_path)).output

@@ -77,7 +77,7 @@ def test_the_table_says_settings_offsets_and_what_goes(golden: GoldenFactory) ->
 
 def test_a_directory_without_metadata_says_so(golden: GoldenFactory) -> None:
     text = run("retention", golden(FORMATS), "v1-gzip-0").stdout
-    assert "No cluster metadata here: topic settings are unknown; --config and --config-file can say them." in text
+    assert "There is no cluster metadata here: set the topics' settings with --config or --config-file." in text
 
 
 def test_settings_from_the_command_line_and_from_a_file(golden: GoldenFactory, tmp_path: Path) -> None:

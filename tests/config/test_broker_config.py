@@ -121,7 +121,7 @@ def test_a_key_without_a_default_of_the_broker() -> None:
         ("remote.storage.enable", "remote.storage.enable is a topic setting (override)"),
         ("zookeeper.connect", "zookeeper.connect has no effect: Kafka 4 removed it (override)"),
         ("inter.broker.protocol.version", "inter.broker.protocol.version has no effect: Kafka 4 removed it (override)"),
-        ("config.providers", "config.providers has no effect: values are taken as they stand (override)"),
+        ("config.providers", "config.providers has no effect: values are read literally (override)"),
         ("listener.name.inside.colour", "listener.name.inside.colour is not a key of Kafka 4.4 (override)"),
     ],
 )

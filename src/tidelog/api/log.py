@@ -181,7 +181,7 @@ class Log:
         names = list(columns)
         unknown = sorted(set(names) - set(ARROW_COLUMNS))
         if unknown or not names:
-            raise ValueError(f"columns are some of {', '.join(ARROW_COLUMNS)}; given: {', '.join(names) or 'none'}")
+            raise ValueError(f"columns must be some of {', '.join(ARROW_COLUMNS)}; given: {', '.join(names) or 'none'}")
         choice = ColumnChoice(
             keys="key" in names,
             values="value" in names,
@@ -252,7 +252,7 @@ class Log:
         """
         number = spec if isinstance(spec, int) else _SPECS.get(spec)
         if number is None:
-            raise ValueError(f"an offset is listed by a time in ms or one of {', '.join(_SPECS)}, not {spec!r}")
+            raise ValueError(f"offsets are listed by a time in ms or one of {', '.join(_SPECS)}, not {spec!r}")
         return self._fresh_view().list_offset(number, isolation=Isolation(isolation), until=self._until(until))
 
     def flush(self) -> None:

@@ -65,7 +65,7 @@ def open_directory(
     if housekeeping and read_only:
         raise ValueError("housekeeping deletes and writes: it needs a directory that is opened for writing")
     if server_properties is not None and not housekeeping:
-        raise ValueError("server_properties are for housekeeping=True; without it a log needs a LogConfig: open_log")
+        raise ValueError("server_properties need housekeeping=True; without it a log needs a LogConfig: open_log")
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
     paths = [path_of(path) for path in path_or_paths]

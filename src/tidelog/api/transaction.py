@@ -56,7 +56,7 @@ class TransactionBlock:
 
     def __enter__(self) -> Self:
         if self._part is not None:
-            raise InvalidTransactionStateError("a transaction is begun once: make another")
+            raise InvalidTransactionStateError("a transaction begins once: create another")
         if self._session is None:
             assert self._pool is not None
             self._session = self._pool.check_out()

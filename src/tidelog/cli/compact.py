@@ -31,13 +31,13 @@ _RATIO_KEY = "min.cleanable.dirty.ratio"
 
 @click.command()
 @selection
-@click.option("--plan", "is_planned", is_flag=True, help="Only say what would be done: the default.")
-@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")
+@click.option("--plan", "is_planned", is_flag=True, help="Print the plan and change nothing. This is the default.")
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is changed.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR2",
-    help="With --apply: leave the directory as it is and make a compacted copy of it.",
+    help="With --apply: leave the directory unchanged and write a compacted copy of it.",
 )
 @due_options
 @threads_option
@@ -83,7 +83,7 @@ def compact(
     if is_planned and is_applied:
         raise click.UsageError("--plan and --apply exclude each other.")
     if output is not None and not is_applied:
-        raise click.UsageError("--output goes with --apply.")
+        raise click.UsageError("--output needs --apply.")
     exit_code = ExitCode()
     targets = select_on_disk(arguments, topics, exit_code)
     overrides = _overrides(is_all=is_all, min_dirty_ratio=min_dirty_ratio)
@@ -160,7 +160,7 @@ def _apply(target: Target, options: CompactOptions, output: Path | None) -> Comp
         f"Compacting {target.path.name}",
         plan.work_bytes,
         compact_now,
-        interrupted="logs that were done are compacted, the others are as they were."
+        interrupted="finished logs are compacted, and the others are unchanged."
         if output is None
-        else "the copy was not finished and is gone.",
+        else "the unfinished copy was removed.",
     )

@@ -110,7 +110,7 @@ def _plan_notes(plan: CompactPlan, sources: SettingSources) -> Iterator[str]:
     compacted = [log for log in plan.logs if log.settings.config.is_compacted]
     yield (
         f"{plan.path} ({plan.state.condition}): {len(plan.due):,} of {len(compacted):,} compacted logs are due,"
-        f" {plan.bytes_to_clean:,} bytes to write anew; {len(plan.logs) - len(compacted):,} logs are not compacted."
+        f" {plan.bytes_to_clean:,} bytes to rewrite; {len(plan.logs) - len(compacted):,} logs are not compacted."
     )
     for log in compacted:
         if log.stopped_by is not None:
@@ -121,12 +121,12 @@ def _plan_notes(plan: CompactPlan, sources: SettingSources) -> Iterator[str]:
         yield f"Warning: {warning}."
     yield sources_note(sources)
     if plan.state.holder is not None:
-        yield f"Process {plan.state.holder} holds the directory: its own cleaner does this, by these rules."
+        yield f"Process {plan.state.holder} holds the directory. Its cleaner compacts these logs by the same rules."
 
 
 def sources_note(sources: SettingSources) -> str:
     if sources.metadata_from is None:
-        return "No cluster metadata here: topic settings are unknown; --topic-config and --config-file can say them."
+        return "There is no cluster metadata here: set the topics' settings with --topic-config or --config-file."
     return f"Topic settings are those of the cluster metadata in {sources.metadata_from}."
 
 
@@ -165,5 +165,5 @@ def _done_rows(result: CompactResult) -> Iterator[Row]:
 def _done_note(result: CompactResult) -> str:
     before = sum(log.bytes_before for log in result.logs)
     done = f"{len(result.logs):,} logs compacted, {result.bytes_freed:,} of {before:,} bytes freed"
-    failed = f"; {len(result.failures):,} logs failed and are as they were" if result.failures else ""
+    failed = f"; {len(result.failures):,} logs failed and are unchanged" if result.failures else ""
     return f"{result.path}: {done}{failed}."

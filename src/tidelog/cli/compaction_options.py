@@ -18,16 +18,16 @@ def due_options(command: F) -> F:
         config_file_option,
         topic_config_option,
         click.option(
-            "--no-check", is_flag=True, help="Do not read the logs that are due for what would stop a cleaner."
+            "--no-check", is_flag=True, help="Do not search the due logs for problems that would stop a cleaner."
         ),
         click.option(
             "--min-dirty-ratio",
             type=click.FloatRange(0, 1),
             metavar="RATIO",
-            help="In place of the topics' min.cleanable.dirty.ratio.",
+            help="Use this ratio instead of the topics' min.cleanable.dirty.ratio.",
         ),
         click.option(
-            "--all", "is_all", is_flag=True, help="Every compacted log that has anything to clean counts as due."
+            "--all", "is_all", is_flag=True, help="Treat every compacted log that has anything to clean as due."
         ),
     ):
         command = option(command)

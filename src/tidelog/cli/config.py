@@ -48,16 +48,16 @@ _LONGEST_MS = 1 << 53
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A broker's key, over the file, as kafka-server-start takes it. Repeatable.",
+    help="A broker's key, which overrides the file, as in kafka-server-start. Repeatable.",
 )
 @click.option(
     "--topic-config",
     "topic_texts",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting of the topic, over the broker's default. Repeatable.",
+    help="A setting of the topic, which overrides the broker's default. Repeatable.",
 )
-@click.option("--all", "with_defaults", is_flag=True, help="Show keys with their default values, too.")
+@click.option("--all", "with_defaults", is_flag=True, help="Also show the keys that have their default values.")
 @output_options
 def config(
     keys: Sequence[str],

@@ -33,7 +33,11 @@ OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 
 @click.command()
 @selection
-@click.option("--headers-only", is_flag=True, help="Decode no record: faster, without tombstones.")
+@click.option(
+    "--headers-only",
+    is_flag=True,
+    help="Count by batch headers; decode only batches at the ends. Faster, without tombstones.",
+)
 @threads_option
 @output_options
 def count(arguments: Sequence[str], topics: Sequence[str], headers_only: bool, threads: int | None) -> Report:

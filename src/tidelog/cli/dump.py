@@ -32,9 +32,9 @@ _DECODERS = {
 _KAFKA_ONLY = {
     "deep_iteration": "show records, not only batches.",
     "print_data_log": "show records with their keys and values.",
-    "index_sanity_check": "check that indexes are sound in themselves, print no entries.",
-    "verify_index_only": "hold indexes against the log, print no entries.",
-    "skip_record_metadata": "show keys and values alone, no offsets.",
+    "index_sanity_check": "check each index by itself, and print no entries.",
+    "verify_index_only": "compare indexes with the log, and print no entries.",
+    "skip_record_metadata": "show only keys and values, without offsets.",
 }
 _KAFKA_VALUES = ("kafka_release", "max_message_size", "key_decoder_class", "value_decoder_class")
 
@@ -49,23 +49,28 @@ def _switches(command: Any) -> Any:
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="FILE...")
-@click.option("--files", metavar="FILE,...", help="More files, separated by commas, as kafka-dump-log takes them.")
+@click.option("--files", metavar="FILE,...", help="More files, separated by commas, as in kafka-dump-log.")
 @click.option("--kafka-format", is_flag=True, help="Print what kafka-dump-log prints, byte for byte.")
-@click.option("--batches", is_flag=True, help="JSON: one object a batch instead of one a record.")
-@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Read this much of each log file.")
+@click.option("--batches", is_flag=True, help="JSON: print one object per batch instead of one per record.")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Read at most N bytes of each log file.")
 @_switches
 @click.option(
     "--kafka-release",
     type=click.Choice([release.value for release in ToolRelease]),
-    help=f"Kafka format: print as the tool of this release. [default: {KafkaFormatOptions().release}]",
+    help=f"Kafka format: print like the tool of this release. [default: {KafkaFormatOptions().release}]",
 )
-@click.option("--max-message-size", type=click.IntRange(1), metavar="N", help="Kafka format: largest batch in bytes.")
+@click.option(
+    "--max-message-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Kafka format: the maximum size of a batch in bytes.",
+)
 @click.option(
     "--key-decoder-class",
     is_flag=False,
     flag_value="string",
     metavar="[NAME]",
-    help="Kafka format: how keys are read: string, integer or long, or Kafka's class of that name.",
+    help="Kafka format: the decoder of keys: string, integer, long, or the name of Kafka's class.",
 )
 @click.option(
     "--value-decoder-class",

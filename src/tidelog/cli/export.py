@@ -34,10 +34,10 @@ COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset", "file
     "-o",
     required=True,
     type=click.Path(path_type=Path),
-    help="A file (its suffix says the format), or a directory, which gets one file for each partition.",
+    help="A file, whose suffix gives the format, or a directory for one file per partition.",
 )
 @click.option("--format", "form", type=click.Choice([form.value for form in ExportFormat]), help="The files' format.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @bound_options
 @reading_options
 @click.option(
@@ -45,7 +45,7 @@ COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset", "file
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="At a damaged batch: make no file, or go on behind it and say how much was left out.",
+    help="At a damaged batch: write no file, or continue after it and report the skipped bytes.",
 )
 @shape_options
 @threads_option
@@ -119,9 +119,9 @@ def _kind(output: Path, form: str | None) -> tuple[bool, ExportFormat]:
     suffix = output.suffix.removeprefix(".").lower()
     named = suffix in {member.value for member in ExportFormat} and not output.is_dir()
     if named and form not in (None, suffix):
-        raise click.UsageError(f"--format {form} does not go with a file that ends in .{suffix}.")
+        raise click.UsageError(f"--format {form} contradicts the file's suffix .{suffix}.")
     if not named and form is None:
-        raise click.UsageError("--format is needed where --output is a directory.")
+        raise click.UsageError("--format is needed if --output is a directory.")
     return named, ExportFormat(suffix if named else form or "")
 
 

@@ -47,14 +47,16 @@ _VOTER = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(
     help="The broker's server.properties.",
 )
 @click.option(
-    "--cluster-id", "-t", required=True, metavar="ID", help="The cluster's id; `tidelog random-uuid` makes one."
+    "--cluster-id", "-t", required=True, metavar="ID", help="The cluster's id; `tidelog random-uuid` prints a new one."
 )
-@click.option("--standalone", "-s", is_flag=True, help="The quorum's one voter is this node, and stands in the log.")
+@click.option(
+    "--standalone", "-s", is_flag=True, help="Make this node the quorum's only voter, and write it into the log."
+)
 @click.option(
     "--initial-controllers",
     "-I",
     metavar="ID@HOST:PORT:DIRECTORY-ID",
-    help="The same, and the voter is as this says; it has to be one, this node.",
+    help="Like --standalone, with the voter's address and directory id. Only this node can be the voter.",
 )
 @click.option(
     "--no-initial-controllers", "-N", is_flag=True, help="Refused: a node without a quorum cannot serve by itself."
@@ -73,8 +75,10 @@ _VOTER = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(
     metavar="CREDENTIAL",
     help="A user of the new cluster: 'SCRAM-SHA-256=[name=alice,password=…]'. Repeatable.",
 )
-@click.option("--ignore-formatted", "-g", is_flag=True, help="Format those directories that are not formatted yet.")
-@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is written.")
+@click.option(
+    "--ignore-formatted", "-g", is_flag=True, help="Leave formatted directories unchanged, and format the others."
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is written.")
 @output_options
 def format_(
     file: Path,
@@ -159,7 +163,7 @@ def _voter(
         return controller_endpoint(config), None
     if static_voters(config) is None:
         raise ConfigError(
-            "nothing says who votes in the metadata quorum: add --standalone (or --initial-controllers), or set"
+            "the metadata quorum has no voter: add --standalone (or --initial-controllers), or set"
             " controller.quorum.voters in the file"
         )
     return None
@@ -168,12 +172,14 @@ def _voter(
 def _named_voter(text: str, node_id: int, listener: str) -> tuple[BrokerEndpoint, uuid.UUID]:
     voters = [part.strip() for part in text.split(",") if part.strip()]
     if len(voters) != 1:
-        raise ConfigError(f"--initial-controllers: this node is its own only controller, {len(voters)} are named")
+        raise ConfigError(f"--initial-controllers: this node must be the only controller, but {len(voters)} are named")
     match = _VOTER.fullmatch(voters[0])
     if match is None:
         raise ConfigError(f"--initial-controllers: {voters[0]!r} is not ID@HOST:PORT:DIRECTORY-ID")
     if int(match["id"]) != node_id:
-        raise ConfigError(f"--initial-controllers: the voter is node {match['id']}, the file's node.id is {node_id}")
+        raise ConfigError(
+            f"--initial-controllers: the voter is node {match['id']}, but the file's node.id is {node_id}"
+        )
     try:
         directory_id = uuid_from_text(match["directory"])
     except ValueError as error:
@@ -209,5 +215,5 @@ def _notes(request: FormatRequest, levels: Mapping[str, int], *, is_applied: boo
     users = [record.fields for record in request.first_records if record.name == "UserScramCredentialRecord"]
     if users:
         names = ", ".join(f"{user['name']} ({ScramMechanism(user['mechanism']).title})" for user in users)
-        yield f"Users from the start: {names}."
-    yield "Done." if is_applied else "Nothing was written. --apply formats."
+        yield f"Users of the new cluster: {names}."
+    yield "Done." if is_applied else "Nothing was written. Use --apply to format."

@@ -35,13 +35,11 @@ _OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
     "file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The server.properties that the directories will be served with.  [default: as `tidelog serve` without one]",
+    help="The server.properties of the broker that will serve the directories.  [default: as for `tidelog serve`]",
 )
-@click.option(
-    "--node-id", type=click.IntRange(0), metavar="N", help="The broker's id, where no meta.properties says it."
-)
+@click.option("--node-id", type=click.IntRange(0), metavar="N", help="The broker's id, if no meta.properties has it.")
 @topic_config_option
-@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is written.")
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is written.")
 @output_options
 def import_(
     directories: Sequence[str], file: Path | None, node_id: int | None, settings: Sequence[str], is_applied: bool
@@ -100,11 +98,11 @@ def _metadata_directory(config: BrokerConfig, paths: Sequence[Path], *, has_file
     if configured != set(paths):
         raise ConfigError(
             f"log.dirs in the file names {', '.join(map(str, sorted(configured)))}, the arguments are"
-            f" {', '.join(map(str, sorted(paths)))}: they have to be the same"
+            f" {', '.join(map(str, sorted(paths)))}: they must be equal"
         )
     directory = metadata_directory_of(config).absolute()
     if directory not in configured:
-        raise ConfigError("metadata.log.dir is none of log.dirs: leave it out, or make it one of them")
+        raise ConfigError("metadata.log.dir is not in log.dirs: remove it, or set it to one of them")
     return directory
 
 
@@ -125,7 +123,7 @@ def _shown(settings: Mapping[str, str]) -> str:
 def _notes(survey: Survey, given: Mapping[str, object], *, is_applied: bool, has_file: bool) -> Iterator[str]:
     cluster = survey.cluster_id or "with a new id"
     yield (
-        f"Node {survey.node_id} of the cluster {cluster}: {len(survey.topics)} topics; producer ids go on from"
+        f"Node {survey.node_id} of the cluster {cluster}: {len(survey.topics)} topics; producer ids continue from"
         f" {survey.next_producer_id:,}. The metadata log is in {survey.metadata_directory}."
     )
     if any(topic.name not in given and topic.name not in _OWN_TOPICS for topic in survey.topics):
@@ -134,5 +132,7 @@ def _notes(survey: Survey, given: Mapping[str, object], *, is_applied: bool, has
             " until you change that."
         )
     yield (
-        "Done." if is_applied else "Nothing was written. --apply imports; keep a copy if ZooKeeper may be wanted again."
+        "Done."
+        if is_applied
+        else "Nothing was written. Use --apply to import. Keep a copy if you may need ZooKeeper again."
     )

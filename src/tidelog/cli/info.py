@@ -99,7 +99,7 @@ def _notes(directory: DirectoryInfo) -> Iterator[str]:
         f" topics, {segments:,} segments, {size:,} bytes."
     )
     if directory.passing:
-        yield f"Directories on their way in or out: {', '.join(directory.passing)}."
+        yield f"Directories that are being added or removed: {', '.join(directory.passing)}."
     for warning in directory.warnings:
         yield f"Warning: {warning}."
 
@@ -110,9 +110,9 @@ def _condition(directory: DirectoryInfo) -> str:
             return f"held by process {directory.state.holder}"
         case Condition.CLEAN:
             epoch = directory.broker_epoch
-            return "stopped in order" + ("" if epoch is None else f" (broker epoch {epoch})")
+            return "clean shutdown" + ("" if epoch is None else f" (broker epoch {epoch})")
         case Condition.UNCLEAN:
-            return "killed, not stopped in order"
+            return "unclean shutdown"
 
 
 def _identity(directory: DirectoryInfo) -> str:

@@ -114,7 +114,7 @@ def _note(target: Target, view: MetadataView) -> str:
     )
     if properties is not None and properties.directory_id is not None:
         whose += f", directory {uuid_to_text(properties.directory_id)}"
-    begun = "has not begun: this is what it begins with" if view.is_empty else f"up to offset {view.end_offset:,}"
+    begun = "log is empty: these are its first records" if view.is_empty else f"up to offset {view.end_offset:,}"
     count = len(view.image.skipped_records)
-    newer = f" {count:,} of its records are of a later release of Kafka, and shown as they are." if count else ""
+    newer = f" {count:,} of its records are of a later release of Kafka, and shown raw." if count else ""
     return f"{target.path}: {whose}; the metadata {begun}.{newer}"

@@ -34,10 +34,10 @@ from tidelog.storage.log.view.log_view import Until
     show_default=True,
     metavar="TIME",
     help="earliest, latest, max-timestamp, earliest-local, latest-tiered, ms since 1970, or a date and time (UTC unless"
-    " it says otherwise); Kafka's numbers for these words, -1 to -5, too. Repeatable.",
+    " it says otherwise); or Kafka's numbers for these words, -1 to -5. Repeatable.",
 )
 @click.option("--groups", is_flag=True, help="Committed offsets of groups, and their lag, instead of times.")
-@click.option("--group", "names", multiple=True, metavar="NAME", help="--groups, but only this one, or a pattern.")
+@click.option("--group", "names", multiple=True, metavar="NAME", help="Like --groups, only for this group or pattern.")
 @reading_options
 @threads_option
 @output_options

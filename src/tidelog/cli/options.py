@@ -18,7 +18,7 @@ def output_options(command: F) -> F:
     """Add ``--json``, ``--jsonl``, ``--csv`` and ``--quiet``, which ``main``'s result callback reads."""
     for name, text in (
         ("csv", "Print comma-separated values with a header line."),
-        ("jsonl", "Print one JSON object a line."),
+        ("jsonl", "Print one JSON object per line."),
         ("json", "Print one JSON array."),
     ):
         option = click.option(f"--{name}", is_flag=True, expose_value=False, callback=_remember(name), help=text)
@@ -42,15 +42,15 @@ def selection(command: F) -> F:
         "topics",
         multiple=True,
         metavar="NAME",
-        help="Only this TOPIC or TOPIC-PARTITION, or those that match a pattern with * and ?. Repeatable; the same as"
-        " a name behind the directories.",
+        help="Only this TOPIC or TOPIC-PARTITION; the wildcards * and ? match several. Repeatable; the same as a name"
+        " after the directories.",
     )(command)
     return click.argument("arguments", nargs=-1, required=True, metavar="DIR... [TOPIC | TOPIC-PARTITION]...")(command)
 
 
 def threads_option(command: F) -> F:
     return click.option(
-        "--threads", type=click.IntRange(1), metavar="N", help="Threads to use.  [default: one a processor]"
+        "--threads", type=click.IntRange(1), metavar="N", help="The number of threads.  [default: one per processor]"
     )(command)
 
 
@@ -59,7 +59,7 @@ def reading_options(command: F) -> F:
     command = click.option(
         "--until",
         type=click.Choice(["log_end", "high_watermark", "checkpoint"]),
-        help="Where reading ends: behind the last valid batch, at the checkpointed high watermark, or at the recovery"
+        help="Where reading ends: after the last valid batch, at the checkpointed high watermark, or at the recovery"
         " point.  [default: high_watermark in a directory that a running process holds, else log_end]",
     )(command)
     return click.option(
@@ -67,7 +67,7 @@ def reading_options(command: F) -> F:
         type=click.Choice(["read_uncommitted", "read_committed"]),
         default="read_uncommitted",
         show_default=True,
-        help="read_committed leaves out aborted records and ends at the last stable offset.",
+        help="read_committed omits aborted records and ends at the last stable offset.",
     )(command)
 
 

@@ -21,10 +21,14 @@ _BOUND = (
 def bound_options(command: F) -> F:
     """Add ``start`` and ``end``, texts for ``bounds.parse_bound``."""
     command = click.option(
-        "--end", default="latest", show_default=True, metavar="WHERE", help="Up to here, exclusive; as --start."
+        "--end",
+        default="latest",
+        show_default=True,
+        metavar="WHERE",
+        help="The end, exclusive, in the forms of --start.",
     )(command)
     return click.option(
-        "--start", default="earliest", show_default=True, metavar="WHERE", help=f"From here: {_BOUND}."
+        "--start", default="earliest", show_default=True, metavar="WHERE", help=f"The start: {_BOUND}."
     )(command)
 
 
@@ -36,8 +40,7 @@ def shape_options(command: F) -> F:
             type=click.Choice([form.value for form in BytesFormat]),
             default=BytesFormat.AUTO.value,
             show_default=True,
-            help=f"How a {side} is shown; auto is text where it is UTF-8, else hex behind 0x; json parses it; none"
-            " leaves it out.",
+            help=f"The form of a {side}: auto is text for UTF-8, else hex after 0x; json parses it; none omits it.",
         )(command)
     return command
 

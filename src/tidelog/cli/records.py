@@ -43,7 +43,7 @@ class _Reading:
 @bound_options
 @reading_options
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Stop after N records.")
-@click.option("--follow", "-f", is_flag=True, help="Wait for more at the end (one partition; Ctrl-C ends it).")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more records at the end (one partition; Ctrl-C stops).")
 @shape_options
 @output_options
 def records(
@@ -86,7 +86,7 @@ def records(
     if several and not topics and all(target.only is None for target in targets):
         raise click.UsageError("Name the partition to print: DIR TOPIC-PARTITION; or '*' for all of them.")
     if follow and several:
-        raise click.UsageError("--follow goes with one partition.")
+        raise click.UsageError("--follow takes one partition.")
     rows: Iterator[Row] = (row for target in targets for row in _target_rows(target, reading))
     rows = islice(rows, limit)
     names = ["topic", "partition"] * several + ["offset", "timestamp"]

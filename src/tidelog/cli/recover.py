@@ -35,7 +35,7 @@ DONE_COLUMNS = (
 
 @click.command()
 @selection
-@click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is changed.")
 @topic_config_option
 @threads_option
 @output_options
@@ -78,7 +78,7 @@ def recover(
     if not is_applied:
         return _plan_report(targets, options, exit_code)
     if any(target.only is not None for target in targets):
-        raise click.UsageError("--apply recovers whole log directories: name no topic and no partition.")
+        raise click.UsageError("--apply recovers complete log directories: do not name a topic or partition.")
     return _apply_report(targets, options, exit_code)
 
 
@@ -130,22 +130,23 @@ def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
     )
     if plan.commit is not None:
         files, partitions = len(plan.commit.names), len(plan.commit.files)
-        yield f"A commit of {plan.commit} to be carried out: {files} staged files into {partitions} partitions."
+        yield f"A decided commit of {plan.commit} to complete: {files} staged files into {partitions} partitions."
     if plan.staged:
-        yield f"Staged files that nobody committed, to remove: {', '.join(plan.staged)}."
+        yield f"Staged files without a commit, to remove: {', '.join(plan.staged)}."
     if plan.temporary:
         yield f"Unfinished checkpoints to remove: {', '.join(plan.temporary)}."
     if plan.untouched:
-        yield f"Left as they are: {', '.join(plan.untouched)}."
+        yield f"Left unchanged: {', '.join(plan.untouched)}."
     for part in plan.partitions:
         if part.splits:
-            yield f"{part.name}: offsets that no index can hold; to be split: {', '.join(map(str, part.splits))}."
+            splits = ", ".join(map(str, part.splits))
+            yield f"{part.name}: segments to split (no index can hold their offsets): {splits}."
     for warning in plan.warnings:
         yield f"Warning: {warning}."
     if plan.holder is not None:
         yield f"Process {plan.holder} holds the directory: nothing can be applied while it runs."
     else:
-        yield "Nothing was changed. --apply carries it out."
+        yield "Nothing was changed. Use --apply to do it."
 
 
 def _apply_report(targets: Sequence[Target], options: RecoverOptions, exit_code: ExitCode) -> Report:
@@ -172,7 +173,7 @@ def _apply(target: Target, options: RecoverOptions) -> RecoverResult:
         f"Recovering {target.path.name}",
         plan.read_bytes,
         recover_now,
-        interrupted="what is done is done, the rest is as it was. Start it again to finish.",
+        interrupted="recovered partitions stay recovered, and the others are unchanged. Run the command again.",
     )
 
 
@@ -204,8 +205,9 @@ def _done_notes(result: RecoverResult) -> Iterator[str]:
         for warning in part.warnings:
             yield f"{part.name}: {warning}."
     segments = sum(part.recovered_segments for part in result.partitions)
-    done = f"{segments:,} segments of {len(result.partitions):,} partitions recovered, {result.cut_bytes:,} bytes cut"
+    done = f"{segments:,} segments of {len(result.partitions):,} partitions recovered"
+    done += f", {result.cut_bytes:,} bytes truncated"
     if result.failures:
-        yield f"{result.plan.path}: {done}; {len(result.failures)} partitions failed: nothing was checkpointed."
+        yield f"{result.plan.path}: {done}; {len(result.failures)} partitions failed: no checkpoint was written."
     else:
-        yield f"{result.plan.path}: {done}; it counts as stopped in order now."
+        yield f"{result.plan.path}: {done}; its shutdown counts as clean now."

@@ -37,10 +37,10 @@ COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A topic setting (retention.ms, ...) for every topic shown; wins over all else. Repeatable.",
+    help="A setting (retention.ms, ...) of every shown topic, which overrides all others. Repeatable.",
 )
 @config_file_option
-@click.option("--now", metavar="TIME", help="Judge as of then: ms since 1970, or a date and time.  [default: now]")
+@click.option("--now", metavar="TIME", help="Judge as of this time: ms since 1970, or a date and time.  [default: now]")
 @threads_option
 @output_options
 def retention(
@@ -196,7 +196,7 @@ def _notes(
         total = sum(outlook.segment.size_bytes for outlook in outlooks)
         yield (
             f"{target.path}: the next check deletes {len(going):,} of {len(outlooks):,} segments, {freed:,} of"
-            f" {total:,} bytes of records; a file goes a while after that (file.delete.delay.ms)."
+            f" {total:,} bytes of records; a file is removed after file.delete.delay.ms."
         )
         future = sum(Cause.FUTURE_TIMESTAMP in outlook.causes for outlook in outlooks)
         if future:
@@ -207,5 +207,5 @@ def _notes(
 
 def _settings_note(sources: SettingSources) -> str:
     if sources.metadata_from is None:
-        return "No cluster metadata here: topic settings are unknown; --config and --config-file can say them."
+        return "There is no cluster metadata here: set the topics' settings with --config or --config-file."
     return f"Topic settings are those of the cluster metadata in {sources.metadata_from}."

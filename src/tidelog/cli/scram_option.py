@@ -50,7 +50,7 @@ def _credential(mechanism: ScramMechanism, parts: dict[str, str]) -> ScramCreden
         if salted is None:
             raise _mistake("it has neither password nor saltedpassword")
         if salt is None:
-            raise _mistake("saltedpassword needs salt beside it")
+            raise _mistake("saltedpassword also needs salt")
     else:
         salt = random_salt() if salt is None else salt
         salted = salted_password(mechanism, password, iterations=iterations, salt=salt)
@@ -62,7 +62,7 @@ def _parts(text: str) -> dict[str, str]:
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals or key not in _KEYS:
-            raise _mistake(f"each of its parts is one of {', '.join(sorted(_KEYS))}, an equals sign and a value")
+            raise _mistake(f"each part must be one of {', '.join(sorted(_KEYS))}, an equals sign and a value")
         quoted = len(value) >= 2 and value[0] == value[-1] == '"'
         parts[key] = value[1:-1] if quoted else value
     return parts
@@ -73,7 +73,7 @@ def _iterations(text: str | None, mechanism: ScramMechanism) -> int:
         return MINIMUM_ITERATIONS
     if not text.isdecimal() or not MINIMUM_ITERATIONS <= int(text) <= MAXIMUM_ITERATIONS:
         raise _mistake(
-            f"iterations has to be a number from {MINIMUM_ITERATIONS} to {MAXIMUM_ITERATIONS} for {mechanism.title}"
+            f"iterations must be a number from {MINIMUM_ITERATIONS} to {MAXIMUM_ITERATIONS} for {mechanism.title}"
         )
     return int(text)
 

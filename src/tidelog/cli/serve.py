@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting that goes before the file's, by Kafka's key. Repeatable.",
+    help="A setting that overrides the file's, by Kafka's key. Repeatable.",
 )
 @click.pass_context
 def serve(context: click.Context, properties: Path | None, overrides: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ def topic_config_option(command: F) -> F:
         "settings",
         multiple=True,
         metavar="TOPIC:KEY=VALUE",
-        help="A setting of a topic, by Kafka's key; wins over the cluster metadata in the directory. Repeatable.",
+        help="A setting of a topic, by Kafka's key, which overrides the cluster metadata in the directory. Repeatable.",
     )(command)
 
 

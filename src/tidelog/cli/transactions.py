@@ -65,11 +65,11 @@ JUDGED = ("age_ms", "transactional_id", "state", "timeout_ms", "known_epoch", "v
     default="15m",
     show_default=True,
     metavar="DURATION",
-    help="How long a transaction may be silent whose coordinator's log is not here (d, h, m, s or ms): the brokers'"
-    " transaction.max.timeout.ms.",
+    help="The brokers' transaction.max.timeout.ms (in d, h, m, s or ms), for transactions without"
+    " a coordinator's log here.",
 )
-@click.option("--hanging", "hanging_only", is_flag=True, help="Only those that hang, or are suspected to.")
-@click.option("--now", metavar="TIME", help="Judge as of then: ms since 1970, or a date and time.  [default: now]")
+@click.option("--hanging", "hanging_only", is_flag=True, help="Only transactions that hang, or may hang.")
+@click.option("--now", metavar="TIME", help="Judge as of this time: ms since 1970, or a date and time.  [default: now]")
 @threads_option
 @output_options
 def transactions(

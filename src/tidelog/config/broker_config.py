@@ -220,11 +220,11 @@ class BrokerConfig:
         prefixes = tuple(str(self._values[key]) for key in _PREFIX_KEYS)
         for name, setting in self.settings.items():
             if name == "config.providers":
-                yield f"{name} has no effect: values are taken as they stand ({setting.origin})"
+                yield f"{name} has no effect: values are read literally ({setting.origin})"
             elif broker_key(name) is not None or name.startswith(prefixes):
                 continue
             elif not looks_like_key(name):
-                yield f"what stands there is no setting, and has no effect ({setting.origin})"
+                yield f"the line is no setting, and has no effect ({setting.origin})"
             else:
                 yield f"{unknown_key_text(name)} ({setting.origin})"
 

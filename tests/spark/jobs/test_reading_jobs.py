@@ -82,7 +82,7 @@ def test_as_commands(spark: SparkSession, damaged: Path, tmp_path: Path) -> None
     assert "zstd" in run("spark", "audit", damaged, "-t", "zstd", code=1).stdout
     found = printed("spark", "audit", damaged, "--topic", "plain")
     assert {row["kind"] for row in found} == {"outlook"}
-    assert printed("spark", "count", damaged, code=3) == rows_of(count(spark, damaged))
+    assert printed("spark", "count", damaged, code=3) == [row.asDict() for row in count(spark, damaged).collect()]
     missing = tmp_path / "missing"
     assert str(missing) in run("spark", "count", missing, code=3).stderr
     assert "KEY=VALUE" in run("spark", "count", damaged, "--conf", "x", code=2).stderr

@@ -86,8 +86,8 @@ def test_rows_name_their_topics() -> None:
     ("row", "kind", "said"),
     [
         ({"topic": None, "value": b"v"}, ConfigError, "A row has no topic"),
-        ({"topic": "no topic", "value": b"v"}, ConfigError, "'no topic' is not a topic that can be written to"),
-        ({"topic": "__cluster_metadata", "value": b"v"}, ConfigError, "is not a topic that can be written to"),
+        ({"topic": "no topic", "value": b"v"}, ConfigError, "'no topic' is not a topic that accepts writes"),
+        ({"topic": "__cluster_metadata", "value": b"v"}, ConfigError, "is not a topic that accepts writes"),
         (
             {"topic": "t", "value": b"v", "partition": 3},
             UnknownTopicOrPartitionError,

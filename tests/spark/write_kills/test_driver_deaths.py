@@ -55,7 +55,7 @@ class Death:
         """Check the plan that `tidelog recover` prints."""
         told = run("recover", self.home.logs).output
         assert ("to be carried out" in told) == (self.is_decided and self.point != "committed")
-        assert ("Staged files that nobody committed, to remove: " in told) != self.is_decided
+        assert ("Staged files without a commit, to remove: " in told) != self.is_decided
 
     def taken_up(self, driver: Driver) -> None:
         """Let the next driver write the lost rows, then more."""

@@ -112,6 +112,6 @@ def compact(
 def _note(rows: Sequence[dict[str, object]], *, is_applied: bool) -> str:
     due = sum(bool(row["isDue"]) for row in rows)
     if not is_applied:
-        return f"{due:,} of {len(rows):,} logs are due. Nothing was changed; --apply compacts them."
+        return f"{due:,} of {len(rows):,} logs are due. Nothing was changed; Use --apply to compact them."
     done = [row for row in rows if row["nextDirtyOffset"] is not None]
-    return f"{len(done):,} of {due:,} logs that were due are compacted; the others are as they were."
+    return f"{len(done):,} of {due:,} due logs are compacted; the others are unchanged."

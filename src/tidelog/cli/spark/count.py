@@ -25,7 +25,11 @@ SUMMED = (
 
 @click.command()
 @job_options
-@click.option("--headers-only", is_flag=True, help="Decode no record: faster, without tombstones.")
+@click.option(
+    "--headers-only",
+    is_flag=True,
+    help="Count by batch headers; decode only batches at the ends. Faster, without tombstones.",
+)
 def count(
     directories: Sequence[str], topics: Sequence[str], master: str | None, conf: Sequence[str], headers_only: bool
 ) -> Report:

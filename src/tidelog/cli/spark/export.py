@@ -30,28 +30,34 @@ def _decoding_options(command: F) -> F:
             type=click.Choice(ENCODINGS),
             default="binary",
             show_default=True,
-            help=f"What {side}s are decoded as.",
+            help=f"The encoding of {side}s.",
         )(command)
     return command
 
 
 @click.command()
 @job_options
-@click.option("--output", metavar="PATH", help="Where to write; or --table.")
-@click.option("--table", metavar="NAME", help="A table of the session's catalog, as Iceberg and Delta have them.")
-@click.option("--format", "format_name", default="parquet", show_default=True, help="Any that the session writes.")
+@click.option("--output", metavar="PATH", help="The path to write to; or use --table.")
+@click.option("--table", metavar="NAME", help="A table of the session's catalog, for example of Iceberg or Delta.")
+@click.option(
+    "--format", "format_name", default="parquet", show_default=True, help="Any format that the session can write."
+)
 @click.option(
     "--mode",
     type=click.Choice(["errorifexists", "append", "overwrite"]),
     default="errorifexists",
     show_default=True,
-    help="What happens where something is there.",
+    help="The action if the output exists.",
 )
 @click.option("--option", "read", multiple=True, metavar="KEY=VALUE", help="An option of the source. Repeatable.")
-@click.option("--write-option", "write", multiple=True, metavar="KEY=VALUE", help="One of the writer. Repeatable.")
+@click.option(
+    "--write-option", "write", multiple=True, metavar="KEY=VALUE", help="An option of the writer. Repeatable."
+)
 @_decoding_options
 @click.option(
-    "--keep-undecodable", is_flag=True, help="Null, and the bytes in keyRaw or valueRaw.  [default: an error]"
+    "--keep-undecodable",
+    is_flag=True,
+    help="Keep undecodable data as null, with its bytes in keyRaw or valueRaw.  [default: an error]",
 )
 def export(
     directories: Sequence[str],

@@ -81,8 +81,8 @@ def _note(partitions: Sequence[dict[str, int | None]], *, is_applied: bool) -> s
         return sum(row[name] or 0 for row in partitions)
 
     if is_applied:
-        return f"{total('recoveredSegments'):,} segments recovered, {total('cutBytes'):,} bytes cut."
+        return f"{total('recoveredSegments'):,} segments recovered, {total('cutBytes'):,} bytes truncated."
     return (
         f"{total('segmentsToRecover'):,} segments of {len(partitions):,} partitions to recover,"
-        f" {total('readBytes'):,} bytes to read. Nothing was changed; --apply carries it out."
+        f" {total('readBytes'):,} bytes to read. Nothing was changed; Use --apply to do it."
     )

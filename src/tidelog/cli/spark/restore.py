@@ -19,7 +19,11 @@ DONE = ("topic", "partition", "records", "firstOffset", "logEndOffset", "segment
 @click.argument("directory", metavar="DIR")
 @session_options
 @click.option(
-    "--format", "format_name", default="parquet", show_default=True, help="Of what lies under the path TABLE."
+    "--format",
+    "format_name",
+    default="parquet",
+    show_default=True,
+    help="The format of the files under the path TABLE.",
 )
 @click.option("--catalog", "in_catalog", is_flag=True, help="TABLE is a name in the session's catalog, not a path.")
 @apply_option
@@ -76,6 +80,6 @@ def restore(
     return Report(
         rows=rows,
         tables=[Table(rows=rows, columns=columns)],
-        notes=[] if is_applied else ["Nothing was changed. --apply carries it out."],
+        notes=[] if is_applied else ["Nothing was changed. Use --apply to do it."],
         exit_code=exit_code,
     )

@@ -33,7 +33,7 @@ def session_options(command: F) -> F:
         "--remote",
         "master",
         metavar="URL",
-        help="Where Spark runs: local[4], spark://…, yarn, sc://….  [default: as Spark is set up]",
+        help="Spark's master: local[4], spark://…, yarn, sc://….  [default: as Spark is set up]",
     )(command)
     return click.option("--topic", "-t", "topics", multiple=True, metavar="NAME", help="Only this topic. Repeatable.")(
         command
@@ -46,7 +46,9 @@ def job_options(command: F) -> F:
 
 
 def apply_option(command: F) -> F:
-    return click.option("--apply", "is_applied", is_flag=True, help="Do it. Without, nothing is changed.")(command)
+    return click.option(
+        "--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is changed."
+    )(command)
 
 
 def run_job(

@@ -157,5 +157,5 @@ def _finished(recovery: DirectoryRecovery, plan: RecoverPlan, outcomes: Mapping[
     except TidelogError as error:
         return error
     if failures:
-        return TidelogError(f"{len(failures)} partitions failed: nothing was checkpointed", path=plan.path)
+        return TidelogError(f"{len(failures)} partitions failed: no checkpoint was written", path=plan.path)
     return None

@@ -67,7 +67,7 @@ class SinkColumns:
                 continue
             given = query[places[name]].dataType.simpleString()
             if given not in types:
-                raise ConfigError(f"The column '{name}' has type {given}, it has to be {' or '.join(types)}")
+                raise ConfigError(f"The column '{name}' has type {given}, it must be {' or '.join(types)}")
             fields.append(pa.field(name, types[given]))
         return cls(pa.schema(fields), tuple(places[field.name] for field in fields))
 

@@ -49,7 +49,7 @@ def stream_sink(given: Mapping[str, str], schema: StructType, *, overwrite: bool
 
 def _parsed(given: Mapping[str, str], schema: StructType, overwrite: bool) -> tuple[WriteOptions, SinkColumns]:
     if overwrite:
-        raise ConfigError("A log is appended to: the mode of a write is append, not overwrite or complete")
+        raise ConfigError("A write appends to logs: its mode must be append, not overwrite or complete")
     options = WriteOptions.parse(given)
     return options, SinkColumns.of(schema, options.topic)
 

@@ -99,7 +99,7 @@ class TopicLayouts:
     def of(self, topic: str) -> TopicLayout:
         """Return a topic's layout. Raise ConfigError for an illegal topic name or the cluster metadata's."""
         if not is_legal_topic(topic) or topic == CLUSTER_METADATA_TOPIC:
-            raise ConfigError(f"{topic!r} is not a topic that can be written to")
+            raise ConfigError(f"{topic!r} is not a topic that accepts writes")
         return self.known.get(topic, self.new)
 
     def require(self, partition: TopicPartition) -> None:

@@ -94,7 +94,7 @@ def normalized(table: DataFrame) -> DataFrame:
         raise ConfigError(f"the table has no column {', '.join(missing)}; it has {', '.join(types)}")
     for name, wanted in _TYPES.items():
         if types.get(name, wanted[0]) not in wanted:
-            raise ConfigError(f"the column {name} is {types[name]}; it has to be {' or '.join(wanted)}")
+            raise ConfigError(f"the column {name} is {types[name]}; it must be {' or '.join(wanted)}")
 
     def given(name: str, type_: str) -> str:
         return f"`{name}`" if name in types else f"CAST(NULL AS {type_})"
