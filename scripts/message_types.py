@@ -22,8 +22,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "src" / "tidelog" / "protocol" / 
 Names = dict[tuple[str, str], str]
 """The stub's name of each struct, by its message and its name in the message."""
 
-OWN_CODEC = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS})
-"""The APIs with named tuples of their own in ``tidelog.protocol``."""
+OWN_CODEC = {(api, direction) for api in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS) for direction in Direction}
+OWN_CODEC.add((ApiKey.METADATA, Direction.RESPONSE))
+"""The messages that are named tuples of ``tidelog.protocol``."""
 _PLAIN_TYPES = {"string": "str", "bytes": "bytes", "bool": "bool", "float64": "float", "uuid": "UUID"}
 """The Python type by Kafka's. Numbers are int."""
 
@@ -62,9 +63,11 @@ class MergedStruct:
 
 
 def messages_of(api: ApiKey) -> Iterator[MergedStruct]:
-    """Yield the API's request and response."""
+    """Yield the API's request and response, if kio reads and writes them."""
     row = VERSIONS[api]
     for direction in Direction:
+        if (api, direction) in OWN_CODEC:
+            continue
         versions = range(row.latest, row.oldest - 1, -1)
         classes = [struct_class(api, direction, version) for version in versions]
         yield MergedStruct(classes[0].__name__, direction, classes)
@@ -105,8 +108,7 @@ def stubs() -> dict[Path, str]:
     """Return the text of each stub by its path."""
     groups: dict[str, list[ApiKey]] = {}
     for api, load in HANDLERS.items():
-        if api not in OWN_CODEC:
-            groups.setdefault(load.__name__.strip("_"), []).append(api)
+        groups.setdefault(load.__name__.strip("_"), []).append(api)
     return {FOLDER / f"{group}.pyi": stub(apis) for group, apis in groups.items()}
 
 

@@ -249,7 +249,7 @@ def test_results_that_are_encoded_one_by_one_are_the_response(version: int) -> N
         results.add({name: value for name, value in one.items() if name != "configs"}, encoded)
     results.add(refused)
     whole = write_response(ApiKey.DESCRIBE_CONFIGS, version, {"throttle_time": 7, "results": [*many, refused]})
-    assert b"".join(results.answer(7).parts) == whole  # type: ignore[arg-type] # no part is a file's
+    assert b"".join(results.response(7).parts) == whole  # type: ignore[arg-type] # no part is a file's
 
 
 def test_a_request_describes_only_so_many(client: WireClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,16 @@ from collections.abc import Iterable
 from typing import TypedDict
 from uuid import UUID
 
+class MetadataRequestTopic:
+    topic_id: UUID | None
+    name: str | None
+
+class MetadataRequest:
+    topics: tuple[MetadataRequestTopic, ...] | None
+    allow_auto_topic_creation: bool
+    include_topic_authorized_operations: bool
+    include_cluster_authorized_operations: bool
+
 class DescribeQuorumRequestPartitionData:
     partition_index: int
 

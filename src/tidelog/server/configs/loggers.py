@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.config_entry import ConfigSource
 from tidelog.server.configs.resource_type import ResourceType
+
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import DescribeConfigsResourceResult
 
 ROOT = "root"
 
@@ -34,7 +37,7 @@ _LEVELS = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE
 _log = logging.getLogger(__name__)
 
 
-def described_loggers(names: Iterable[str] | None) -> Iterator[Mapping[str, Any]]:
+def described_loggers(names: Iterable[str] | None) -> Iterator[DescribeConfigsResourceResult]:
     """Yield the fields of a DescribeConfigs response, sorted by name: of all loggers, or of ``names`` only."""
     wanted = set(names or ())
     for name, logger in sorted(_loggers().items()):

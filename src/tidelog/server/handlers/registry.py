@@ -106,22 +106,21 @@ def _topics() -> Handlers:
 
 
 def _configs() -> Handlers:
-    from tidelog.server.handlers.configs import (
-        alter_client_quotas,
-        alter_configs,
-        describe_client_quotas,
-        describe_configs,
-        incremental_alter_configs,
-        list_config_resources,
-    )
+    from tidelog.server.handlers.configs import alterations, client_quotas, describe_configs, list_config_resources
 
     return {
         ApiKey.DESCRIBE_CONFIGS: Handler(describe_configs.handle, describe_configs.refuse),
-        ApiKey.ALTER_CONFIGS: Handler(alter_configs.handle, alter_configs.refuse),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(incremental_alter_configs.handle, incremental_alter_configs.refuse),
+        ApiKey.ALTER_CONFIGS: Handler(alterations.alter_configs, alterations.refuse_alter_configs),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(
+            alterations.incremental_alter_configs, alterations.refuse_incremental_alter_configs
+        ),
         ApiKey.LIST_CONFIG_RESOURCES: Handler(list_config_resources.handle),
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(describe_client_quotas.handle, describe_client_quotas.refuse),
-        ApiKey.ALTER_CLIENT_QUOTAS: Handler(alter_client_quotas.handle, alter_client_quotas.refuse),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(
+            client_quotas.describe_client_quotas, client_quotas.refuse_describe_client_quotas
+        ),
+        ApiKey.ALTER_CLIENT_QUOTAS: Handler(
+            client_quotas.alter_client_quotas, client_quotas.refuse_alter_client_quotas
+        ),
     }
 
 

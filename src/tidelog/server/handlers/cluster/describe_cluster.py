@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.cluster import DescribeClusterRequest, DescribeClusterResponse
     from tidelog.server.broker import Broker
 
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     _check_endpoint_type(context.version, request.endpoint_type)
     image = broker.metadata.image
     shown = [

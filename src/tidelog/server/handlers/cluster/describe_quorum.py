@@ -5,21 +5,28 @@ Any partition other than the metadata partition gets UNKNOWN_TOPIC_OR_PARTITION,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
+from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.cluster import (
+        DescribeQuorumRequest,
+        DescribeQuorumRequestTopicData,
+        DescribeQuorumResponse,
+        DescribeQuorumResponsePartitionData,
+        DescribeQuorumResponseTopicData,
+        Listener,
+    )
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def handle(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     broker.authorizer.require(context, Operation.DESCRIBE)
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
@@ -34,7 +41,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
     }
 
 
-def _partition(status: QuorumStatus, now_ms: int) -> dict[str, Any]:
+def _partition(status: QuorumStatus, now_ms: int) -> DescribeQuorumResponsePartitionData:
     return {
         "partition_index": 0,
         "leader_id": status.leader_id,
@@ -53,11 +60,13 @@ def _partition(status: QuorumStatus, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _listener(endpoint: Any) -> dict[str, Any]:
+def _listener(endpoint: BrokerEndpoint) -> Listener:
     return {"name": endpoint.name, "host": endpoint.host, "port": endpoint.port}
 
 
-def _unknown(topic: Struct) -> dict[str, Any]:
+def _unknown(topic: DescribeQuorumRequestTopicData) -> DescribeQuorumResponseTopicData:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    parts = [{"partition_index": part.partition_index, "error_code": code} for part in topic.partitions]
+    parts: list[DescribeQuorumResponsePartitionData] = [
+        {"partition_index": part.partition_index, "error_code": code} for part in topic.partitions
+    ]
     return {"topic_name": topic.topic_name, "partitions": parts}

@@ -35,7 +35,6 @@ from tidelog.protocol.metadata import (
     write_metadata_response,
     write_partition,
 )
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
@@ -46,6 +45,7 @@ from tidelog.server.topic_name import is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.cluster import MetadataRequest
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_IDS = 12
@@ -54,7 +54,7 @@ _FIRST_THAT_KNOWS_LISTENERS = 6
 _NO_CONTROLLER = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> Response:
     image, version = broker.metadata.image, context.version
     _check(request, version)
     names, unknown_ids = _wanted(image, request, version)
@@ -98,7 +98,7 @@ def handle(broker: Broker, context: RequestContext, request: Struct) -> Response
     return EncodedResponse([write_metadata_response(version, response)])
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: MetadataRequest, error: TidelogError) -> Mapping[str, Any]:
     code = error_code_of(error)
     return {
         "error_code": code,
@@ -109,10 +109,10 @@ def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Map
     }
 
 
-def _check(request: Struct, version: int) -> None:
+def _check(request: MetadataRequest, version: int) -> None:
     if version >= _FIRST_WITH_IDS:
         named = [asked.name for asked in request.topics or () if asked.topic_id is None]
-        if None in named and len(named) == len(request.topics):
+        if None in named and len(named) == len(request.topics or ()):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "A topic in the request has neither a name nor an id.")
         return
     for asked in request.topics or ():
@@ -122,17 +122,18 @@ def _check(request: Struct, version: int) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}")
 
 
-def _is_of_all(request: Struct, version: int) -> bool:
+def _is_of_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _wanted(image: MetadataImage, request: Struct, version: int) -> tuple[list[str], list[uuid.UUID]]:
+def _wanted(image: MetadataImage, request: MetadataRequest, version: int) -> tuple[list[str], list[uuid.UUID]]:
     """Return the requested topic names, existing or not, and the unknown ids."""
     if _is_of_all(request, version):
         return sorted(image.topics), []
-    ids = dict.fromkeys(asked.topic_id for asked in request.topics if asked.topic_id is not None)
+    asked_for = request.topics or ()
+    ids = dict.fromkeys(asked.topic_id for asked in asked_for if asked.topic_id is not None)
     if not ids:
-        return list(dict.fromkeys(asked.name for asked in request.topics if asked.name is not None)), []
+        return list(dict.fromkeys(asked.name for asked in asked_for if asked.name is not None)), []
     known = [image.topics_by_id[topic_id].name for topic_id in ids if topic_id in image.topics_by_id]
     return known, [topic_id for topic_id in ids if topic_id not in image.topics_by_id]
 
@@ -208,9 +209,9 @@ def _missing(name: str, operations: _Operations) -> MetadataResponseTopic:
     )
 
 
-def _hidden(image: MetadataImage, request: Struct, name: str) -> MetadataResponseTopic:
+def _hidden(image: MetadataImage, request: MetadataRequest, name: str) -> MetadataResponseTopic:
     """Return the error of a topic that the client may not describe. A request by id must not learn the name."""
-    if any(asked.topic_id is not None for asked in request.topics):
+    if any(asked.topic_id is not None for asked in request.topics or ()):
         return _denied(None)._replace(topic_id=image.topics[name].id)
     return _denied(name)
 

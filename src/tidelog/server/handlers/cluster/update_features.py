@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.cluster import (
+        FeatureUpdateKey,
+        UpdatableFeatureResult,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_UPGRADE_TYPE = 1
 _LAST_WITH_RESULTS = 1
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     broker.authorizer.require(context, Operation.ALTER)
     updates = [_update(context.version, update) for update in request.feature_updates]
     outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)
@@ -27,11 +31,14 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
         raise ApiError(outcome.error, reason)
     if context.version > _LAST_WITH_RESULTS:
         return {"error_message": None}
-    result = {"error_code": ErrorCode.NONE, "error_message": ErrorCode.NONE.name}
-    return {"error_message": None, "results": [{"feature": update.feature, **result} for update in updates]}
+    code = ErrorCode.NONE
+    results: list[UpdatableFeatureResult] = [
+        {"feature": update.feature, "error_code": code, "error_message": code.name} for update in updates
+    ]
+    return {"error_message": None, "results": results}
 
 
-def _update(version: int, update: Struct) -> FeatureUpdate:
+def _update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
     """Return the update. Version 0 has a flag instead of the upgrade type."""
     number = update.upgrade_type
     if version < _FIRST_WITH_UPGRADE_TYPE:

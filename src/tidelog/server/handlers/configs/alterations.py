@@ -1,4 +1,8 @@
-"""Validation of config changes, resource by resource, before the controller is asked. Pure.
+"""AlterConfigs and IncrementalAlterConfigs: changes of configs, resource by resource (KIP-339).
+
+AlterConfigs replaces all configs of a resource: a config that the request omits is removed. IncrementalAlterConfigs
+sets and deletes single configs, and edits lists. Log levels change at once on this broker. The controller changes
+everything else, after this broker has validated its own configs:
 
 =====================================================  ===============================================================
 a resource is refused if                               error
@@ -13,45 +17,139 @@ it is this broker or all brokers, with invalid values  INVALID_REQUEST, whatever
 it is any other, and the client may not alter it       an authorization error, after all of these
 =====================================================  ===============================================================
 
-A refused resource is refused as a whole. Source: Kafka's ``ConfigAdminManager``.
+A refused resource is refused as a whole. Source: Kafka's ``ConfigAdminManager``, ``KafkaApis``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, Resource, group, topic
+from tidelog.server.broker import Broker
 from tidelog.server.configs.broker_name import broker_number
-from tidelog.server.configs.changes import ChangeKind, SettingChange, list_key
+from tidelog.server.configs.changes import ChangeKind, SettingChange, changed, list_key
+from tidelog.server.configs.loggers import alter_loggers
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import ConfigResource
-from tidelog.server.metadata.requests import Outcome
+from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.request_context import RequestContext
 
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import (
+        AlterConfigsRequest,
+        AlterConfigsRequestAlterableConfig,
+        AlterConfigsRequestAlterConfigsResource,
+        AlterConfigsResponse,
+        AlterConfigsResponseAlterConfigsResourceResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsRequestAlterableConfig,
+        IncrementalAlterConfigsRequestAlterConfigsResource,
+        IncrementalAlterConfigsResponse,
+    )
+
+    Altered = AlterConfigsRequestAlterConfigsResource | IncrementalAlterConfigsRequestAlterConfigsResource
+    AlteredConfig = AlterConfigsRequestAlterableConfig | IncrementalAlterConfigsRequestAlterableConfig
+    AlteredT = TypeVar("AlteredT", bound=Altered)
+
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """The types whose configs are in the metadata."""
-
 
 Identity = tuple[int, str]
 """The type's number and the name. It equals the ``ConfigResource`` if the type is known."""
 
 
-def resources_in(request: Struct) -> dict[Identity, Struct]:
+async def alter_configs(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    outcomes: dict[Identity, Outcome] = {}
+    wanted: dict[ConfigResource, Mapping[str, str]] = {}
+    for identity, altered in _resources_once(request.resources).items():
+        try:
+            _check_values(altered, altered.configs)
+            resource = _config_resource(identity)
+            texts = {config.name: config.value or "" for config in altered.configs}
+            if resource.type is ResourceType.BROKER:
+                _require_broker(broker.authorizer, context)
+                _check_broker(resource, texts, config=broker.config, node_id=broker.node_id)
+            broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
+        except TidelogError as error:
+            outcomes[identity] = Outcome.of(error)
+        else:
+            wanted[resource] = texts
+    if wanted:
+        replaced = await broker.metadata.replace_configs(wanted, validate_only=request.validate_only)
+        outcomes.update(replaced.items())
+    return {"responses": _results(request.resources, outcomes)}
+
+
+def refuse_alter_configs(
+    context: RequestContext, request: AlterConfigsRequest, error: TidelogError
+) -> AlterConfigsResponse:
+    return {"responses": _refusals(request.resources, error)}
+
+
+async def incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    outcomes: dict[Identity, Outcome] = {}
+    wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
+    for identity, resource in _resources_once(request.resources).items():
+        try:
+            changes = _setting_changes(resource)
+            if identity[0] == ResourceType.BROKER_LOGGER:
+                _require_broker(broker.authorizer, context)
+                _alter_loggers(broker, identity[1], changes, validate_only=request.validate_only)
+                outcomes[identity] = DONE
+            else:
+                checked = _checked(broker, context, identity, changes)
+                broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
+                wanted[checked] = changes
+        except TidelogError as error:
+            outcomes[identity] = Outcome.of(error)
+    if wanted:
+        altered = await broker.metadata.alter_configs(wanted, validate_only=request.validate_only)
+        outcomes.update(altered.items())
+    return {"responses": _results(request.resources, outcomes)}
+
+
+def refuse_incremental_alter_configs(
+    context: RequestContext, request: IncrementalAlterConfigsRequest, error: TidelogError
+) -> IncrementalAlterConfigsResponse:
+    return {"responses": _refusals(request.resources, error)}
+
+
+def _checked(
+    broker: Broker, context: RequestContext, identity: Identity, changes: Sequence[SettingChange]
+) -> ConfigResource:
+    resource = _config_resource(identity)
+    if resource.type is ResourceType.BROKER:
+        _require_broker(broker.authorizer, context)
+        _check_lists(changes)
+        before = broker.metadata.image.settings_of(resource.type, resource.name)
+        after = _after_changes(before, changed(resource.type, before, changes))
+        _check_broker(resource, after, config=broker.config, node_id=broker.node_id)
+    return resource
+
+
+def _alter_loggers(broker: Broker, name: str, changes: Sequence[SettingChange], *, validate_only: bool) -> None:
+    if broker_number(name, f"Node id must be an integer, but it is: {name}") != broker.node_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+    alter_loggers(changes, validate_only=validate_only)
+
+
+def _resources_once(resources: Sequence[AlteredT]) -> dict[Identity, AlteredT]:
     """Return the resources that are in the request exactly once."""
-    times = _times(request)
-    return {_identity(resource): resource for resource in request.resources if times[_identity(resource)] == 1}
+    times = _times(resources)
+    return {_identity(resource): resource for resource in resources if times[_identity(resource)] == 1}
 
 
-def config_resource(identity: Identity) -> ConfigResource:
+def _config_resource(identity: Identity) -> ConfigResource:
     """Return the resource. Raise ApiError(INVALID_REQUEST) if its type has no configs in the metadata."""
     number, name = identity
     if number not in RESOURCES:
@@ -67,21 +165,21 @@ def guarded(identity: Identity) -> Resource:
     return group(name) if number == ResourceType.GROUP else CLUSTER
 
 
-def require_broker(authorizer: Authorizer, context: RequestContext) -> None:
+def _require_broker(authorizer: Authorizer, context: RequestContext) -> None:
     """Raise ApiError(CLUSTER_AUTHORIZATION_FAILED), without a message, unless the client may alter brokers."""
     if not authorizer.allows(context, Operation.ALTER_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def setting_changes(resource: Struct) -> list[SettingChange]:
+def _setting_changes(resource: IncrementalAlterConfigsRequestAlterConfigsResource) -> list[SettingChange]:
     """Return the changes. Raise ApiError(INVALID_REQUEST) for an unknown kind, a duplicate key or a null value."""
-    check_values(resource, [config for config in resource.configs if config.config_operation != ChangeKind.DELETE])
+    _check_values(resource, [config for config in resource.configs if config.config_operation != ChangeKind.DELETE])
     return [
-        SettingChange(config.name, change_kind(config.config_operation), config.value) for config in resource.configs
+        SettingChange(config.name, _change_kind(config.config_operation), config.value) for config in resource.configs
     ]
 
 
-def check_values(resource: Struct, with_values: Iterable[Struct]) -> None:
+def _check_values(resource: Altered, with_values: Iterable[AlteredConfig]) -> None:
     """Raise ApiError(INVALID_REQUEST) for a duplicate key, or for a null value in ``with_values``."""
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
@@ -91,13 +189,13 @@ def check_values(resource: Struct, with_values: Iterable[Struct]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
-def change_kind(number: int) -> ChangeKind:
+def _change_kind(number: int) -> ChangeKind:
     if number not in tuple(ChangeKind):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}")
     return ChangeKind(number)
 
 
-def check_lists(changes: Iterable[SettingChange]) -> None:
+def _check_lists(changes: Iterable[SettingChange]) -> None:
     """Raise ApiError(INVALID_CONFIG) if a change appends to, or subtracts from, a broker config that is not a list."""
     for change in changes:
         if change.kind in (ChangeKind.APPEND, ChangeKind.SUBTRACT) and not list_key(ResourceType.BROKER, change.key):
@@ -107,7 +205,7 @@ def check_lists(changes: Iterable[SettingChange]) -> None:
             )
 
 
-def check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: BrokerConfig, node_id: int) -> None:
+def _check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: BrokerConfig, node_id: int) -> None:
     """Raise ApiError(INVALID_REQUEST) if ``texts`` are not valid dynamic configs of this broker or of all brokers."""
     if resource.name:
         number = broker_number(resource.name, f"Node id must be an integer, but it is: {resource.name}")
@@ -121,29 +219,33 @@ def check_broker(resource: ConfigResource, texts: Mapping[str, str], *, config: 
         raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
-def after_changes(before: Mapping[str, str], different: Mapping[str, str | None]) -> dict[str, str]:
+def _after_changes(before: Mapping[str, str], different: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in {**before, **different}.items() if value is not None}
 
 
-def answers(request: Struct, outcomes: Mapping[Identity, Outcome]) -> list[dict[str, Any]]:
+def _results(
+    resources: Sequence[Altered], outcomes: Mapping[Identity, Outcome]
+) -> list[AlterConfigsResponseAlterConfigsResourceResponse]:
     """Return a result for each resource, in the order of the request."""
-    times = _times(request)
+    times = _times(resources)
     repeated = Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     return [
-        _answer(resource, outcomes[_identity(resource)])
+        _result(resource, outcomes[_identity(resource)])
         if times[_identity(resource)] == 1
-        else _answer(resource, repeated)
-        for resource in request.resources
+        else _result(resource, repeated)
+        for resource in resources
     ]
 
 
-def refusals(request: Struct, error: TidelogError) -> list[dict[str, Any]]:
+def _refusals(
+    resources: Iterable[Altered], error: TidelogError
+) -> list[AlterConfigsResponseAlterConfigsResourceResponse]:
     """Return the same error for each resource."""
     outcome = Outcome.of(error)
-    return [_answer(resource, outcome) for resource in request.resources]
+    return [_result(resource, outcome) for resource in resources]
 
 
-def _answer(resource: Struct, outcome: Outcome) -> dict[str, Any]:
+def _result(resource: Altered, outcome: Outcome) -> AlterConfigsResponseAlterConfigsResourceResponse:
     return {
         "error_code": outcome.error,
         "error_message": outcome.message,
@@ -152,9 +254,9 @@ def _answer(resource: Struct, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _times(request: Struct) -> Counter[Identity]:
-    return Counter(map(_identity, request.resources))
+def _times(resources: Iterable[Altered]) -> Counter[Identity]:
+    return Counter(map(_identity, resources))
 
 
-def _identity(resource: Struct) -> Identity:
+def _identity(resource: Altered) -> Identity:
     return resource.resource_type, resource.resource_name

@@ -7,12 +7,10 @@ equal configs are encoded once, and a request may name at most ``MOST_RESOURCES`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_entries import broker_entries, default_entries
 from tidelog.server.configs.broker_name import broker_number
@@ -25,10 +23,17 @@ from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
+from tidelog.server.response import EncodedResponse
 from tidelog.server.topic_name import check_topic_name
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+        DescribeConfigsResult,
+    )
     from tidelog.server.broker import Broker
 
 MOST_RESOURCES: Final = 20_000
@@ -39,7 +44,7 @@ _AT_ONCE: Final = 20
 """Resources to describe before other tasks of the event loop get a turn: one may have hundreds of configs."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> EncodedResponse:
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             raise ApiError(
@@ -56,28 +61,28 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Re
             broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
             settings = descriptions.of(resource)
         except TidelogError as error:
-            results.add(_refusal(resource, Outcome.of(error)))
+            results.add(_failure(resource, Outcome.of(error)))
         else:
             results.add({"resource_type": resource.resource_type, "resource_name": resource.resource_name}, settings)
-    return results.answer(broker.quotas.throttle(context))
+    return results.response(broker.quotas.throttle(context))
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: DescribeConfigsRequest, error: TidelogError) -> DescribeConfigsResponse:
     outcome = Outcome.of(error)
-    return {"results": [_refusal(resource, outcome) for resource in request.resources]}
+    return {"results": [_failure(resource, outcome) for resource in request.resources]}
 
 
 class _Descriptions:
     """The encoded descriptions for one request."""
 
-    def __init__(self, broker: Broker, request: Struct, results: EncodedResults) -> None:
+    def __init__(self, broker: Broker, request: DescribeConfigsRequest, results: EncodedResults) -> None:
         self._broker = broker
         self._request = request
         self._results = results
         self._known: dict[object, bytes] = {}
         """The encoded descriptions by type, configs and requested keys."""
 
-    def of(self, resource: Struct) -> bytes:
+    def of(self, resource: DescribeConfigsResource) -> bytes:
         """Return the encoded description. Raise ApiError if the resource has none."""
         kind, name = ResourceType.of(resource.resource_type), resource.resource_name
         if kind not in _SHARING:
@@ -89,11 +94,13 @@ class _Descriptions:
             self._known[key] = self._encoded(resource)
         return self._known[key]
 
-    def _encoded(self, resource: Struct) -> bytes:
+    def _encoded(self, resource: DescribeConfigsResource) -> bytes:
         return self._results.encoded_settings(_configs(self._broker, resource, self._request))
 
 
-def _configs(broker: Broker, resource: Struct, request: Struct) -> list[Mapping[str, Any]]:
+def _configs(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         _require(name, "Broker id must not be empty")
@@ -144,7 +151,7 @@ def _require_own(name: str, node_id: int, expected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {expected} but received {name}")
 
 
-def _refusal(resource: Struct, outcome: Outcome) -> Mapping[str, Any]:
+def _failure(resource: DescribeConfigsResource, outcome: Outcome) -> DescribeConfigsResult:
     return {
         "error_code": outcome.error,
         "error_message": outcome.message or "",

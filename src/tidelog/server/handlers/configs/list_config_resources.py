@@ -16,20 +16,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import ListConfigResourcesRequest, ListConfigResourcesResponse
     from tidelog.server.broker import Broker
 
 _LISTED = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def handle(broker: Broker, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
     asked = [ResourceType.CLIENT_METRICS] if context.version == 0 else request.resource_types or _LISTED
     if any(ResourceType.of(number) is ResourceType.UNKNOWN for number in asked):

@@ -23,11 +23,10 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
@@ -35,6 +34,11 @@ from tidelog.server.shortened_text import shortened
 from tidelog.storage.manager.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.data import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsRequest,
+        AlterReplicaLogDirsResponse,
+    )
     from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
@@ -49,7 +53,9 @@ class _Directory(NamedTuple):
     """The reason why no partition can move there."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(
+    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     directories: dict[str, _Directory] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -66,15 +72,17 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     times = Counter(codes.values())
     for code, line in refused.items():
         _log.warning("%s (%s, %d in this request)", line, code.name, times[code])
-    return _answer(codes)
+    return _results(codes)
 
 
-def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(
+    _context: RequestContext, request: AlterReplicaLogDirsRequest, error: TidelogError
+) -> AlterReplicaLogDirsResponse:
     """Return the error for every partition."""
-    return _answer(dict.fromkeys(_wanted(request), error_code_of(error)))
+    return _results(dict.fromkeys(_wanted(request), error_code_of(error)))
 
 
-def _wanted(request: Struct) -> dict[TopicPartition, str]:
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     """Return the log directory for each partition."""
     return {
         TopicPartition(topic.name, number): directory.path
@@ -84,8 +92,8 @@ def _wanted(request: Struct) -> dict[TopicPartition, str]:
     }
 
 
-def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Mapping[str, Any]:
-    results = defaultdict(list)
+def _results(codes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
     for name, code in codes.items():
         results[name.topic].append({"partition_index": name.partition, "error_code": code})
     return {"results": [{"topic_name": topic, "partitions": partitions} for topic, partitions in results.items()]}

@@ -8,13 +8,11 @@ change in a background thread, which may wait for the disk. Source: Kafka's ``Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.replicas.partition import Partition
@@ -22,23 +20,33 @@ from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.data import (
+        DeleteRecordsPartition,
+        DeleteRecordsPartitionResult,
+        DeleteRecordsRequest,
+        DeleteRecordsResponse,
+    )
     from tidelog.server.broker import Broker
 
 
-def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, request: DeleteRecordsRequest, error: TidelogError) -> DeleteRecordsResponse:
     """Return the error for every partition."""
-    answer = {"low_watermark": -1, "error_code": error_code_of(error)}
-    topics = [
-        {
-            "name": one.name,
-            "partitions": [answer | {"partition_index": part.partition_index} for part in one.partitions],
-        }
-        for one in request.topics
-    ]
-    return {"topics": topics}
+    code = error_code_of(error)
+    return {
+        "topics": [
+            {
+                "name": one.name,
+                "partitions": [
+                    {"partition_index": part.partition_index, "low_watermark": -1, "error_code": code}
+                    for part in one.partitions
+                ],
+            }
+            for one in request.topics
+        ]
+    }
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     deadline_ms = broker.timers.monotonic_ms() + request.timeout
     deletions = [(one.name, [_Deletion(part) for part in one.partitions]) for one in request.topics]
     allowed = broker.authorizer.allowed(context, Operation.DELETE, topic, (name for name, _parts in deletions))
@@ -50,16 +58,16 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
                 part.deny()
     for _name, parts in deletions:
         for part in parts:
-            await part.carry_through(broker, deadline_ms - broker.timers.monotonic_ms())
-    return {"topics": [{"name": name, "partitions": [part.answer() for part in parts]} for name, parts in deletions]}
+            await part.finish(broker, deadline_ms - broker.timers.monotonic_ms())
+    return {"topics": [{"name": name, "partitions": [part.result() for part in parts]} for name, parts in deletions]}
 
 
 class _Deletion:
     """The deletion in one partition."""
 
-    def __init__(self, part: Struct) -> None:
-        self._index: int = part.partition_index
-        self._offset: int = part.offset
+    def __init__(self, part: DeleteRecordsPartition) -> None:
+        self._index = part.partition_index
+        self._offset = part.offset
         self._partition: Partition | None = None
         self._wanted = 0
         self._low_watermark = -1
@@ -80,7 +88,7 @@ class _Deletion:
         except TidelogError as error:
             self._error = error_code_of(error)
 
-    async def carry_through(self, broker: Broker, timeout_ms: int) -> None:
+    async def finish(self, broker: Broker, timeout_ms: int) -> None:
         """Wait until all logs of the partition have reached the offset."""
         partition = self._partition
         if self._error or partition is None or self._low_watermark >= self._wanted:
@@ -89,7 +97,7 @@ class _Deletion:
         if not met and not self._is_over(partition):
             self._error = ErrorCode.REQUEST_TIMED_OUT
 
-    def answer(self) -> Mapping[str, Any]:
+    def result(self) -> DeleteRecordsPartitionResult:
         return {"partition_index": self._index, "low_watermark": self._low_watermark, "error_code": self._error}
 
     def _is_over(self, partition: Partition) -> bool:

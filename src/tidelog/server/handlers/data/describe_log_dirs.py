@@ -11,17 +11,22 @@ import shutil
 from collections import defaultdict
 from collections.abc import Container, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.data import (
+        DescribeLogDirsPartition,
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+        DescribeLogDirsResult,
+    )
     from tidelog.server.broker import Broker
 
 _UNKNOWN_SPACE = -1
@@ -32,12 +37,12 @@ class _Everything:
         return True
 
 
-def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, _request: DescribeLogDirsRequest, error: TidelogError) -> DescribeLogDirsResponse:
     """Return the error. Versions without ``error_code`` get only the empty results."""
     return {"error_code": error_code_of(error), "results": []}
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     broker.authorizer.require(context, Operation.DESCRIBE)
     wanted: Container[TopicPartition] = _Everything()
     if request.topics is not None:
@@ -45,19 +50,20 @@ async def handle(broker: Broker, context: RequestContext, request: Struct) -> Ma
     return {"error_code": 0, "results": await broker.in_thread(_describe, broker.logs, wanted)}
 
 
-def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[Mapping[str, Any]]:
+def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[DescribeLogDirsResult]:
     """Describe the log directories. Thread rule: a background thread."""
     logs.handle_failures()
     online = [_describe_directory(logs, directory.path, directory.logs, wanted) for directory in logs.online]
-    return online + [
+    offline: list[DescribeLogDirsResult] = [
         {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path.absolute())} for path in logs.offline
     ]
+    return online + offline
 
 
 def _describe_directory(
     logs: LogManager, path: Path, found: Mapping[TopicPartition, PartitionLog], wanted: Container[TopicPartition]
-) -> Mapping[str, Any]:
-    topics = defaultdict(list)
+) -> DescribeLogDirsResult:
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     for partition, log in sorted(dict(found).items()):
         if partition in wanted:
             topics[partition.topic].append(_describe_log(logs, partition, log))
@@ -72,7 +78,7 @@ def _describe_directory(
     }
 
 
-def _describe_log(logs: LogManager, partition: TopicPartition, log: PartitionLog) -> Mapping[str, Any]:
+def _describe_log(logs: LogManager, partition: TopicPartition, log: PartitionLog) -> DescribeLogDirsPartition:
     current = logs.log(partition)
     is_future = log is not current
     lag = -1

@@ -5,12 +5,10 @@ Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleDescribeProd
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, topic
@@ -18,14 +16,21 @@ from tidelog.server.request_context import RequestContext
 from tidelog.storage.producer import ProducerEntry
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.data import (
+        DescribeProducersRequest,
+        DescribeProducersResponse,
+        PartitionResponse,
+        ProducerState,
+        TopicRequest,
+    )
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     return {"topics": [{"name": one.name, "partitions": _partitions(broker, context, one)} for one in request.topics]}
 
 
-def _partitions(broker: Broker, context: RequestContext, asked: Struct) -> list[Mapping[str, Any]]:
+def _partitions(broker: Broker, context: RequestContext, asked: TopicRequest) -> list[PartitionResponse]:
     numbers = dict.fromkeys(asked.partition_indexes)
     if broker.authorizer.allows(context, Operation.READ, topic(asked.name)):
         return [_describe(broker, TopicPartition(asked.name, number)) for number in numbers]
@@ -33,16 +38,16 @@ def _partitions(broker: Broker, context: RequestContext, asked: Struct) -> list[
     return [{"partition_index": number, "error_code": error.code, "error_message": error.message} for number in numbers]
 
 
-def _describe(broker: Broker, name: TopicPartition) -> Mapping[str, Any]:
-    answer: dict[str, Any] = {"partition_index": name.partition, "error_code": 0, "error_message": None}
+def _describe(broker: Broker, name: TopicPartition) -> PartitionResponse:
     try:
         producers = broker.replicas.partition(name).log.producers
     except TidelogError as error:
-        return answer | {"error_code": error_code_of(error)}
-    return answer | {"active_producers": [_producer(entry) for entry in list(producers.values())]}
+        return {"partition_index": name.partition, "error_code": error_code_of(error), "error_message": None}
+    found = [_producer(entry) for entry in list(producers.values())]
+    return {"partition_index": name.partition, "error_code": 0, "error_message": None, "active_producers": found}
 
 
-def _producer(entry: ProducerEntry) -> Mapping[str, Any]:
+def _producer(entry: ProducerEntry) -> ProducerState:
     first_offset = entry.transaction_first_offset
     return {
         "producer_id": entry.producer_id,

@@ -21,17 +21,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.model import Isolation, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.data import (
+        ListOffsetsPartition,
+        ListOffsetsPartitionResponse,
+        ListOffsetsRequest,
+        ListOffsetsResponse,
+        ListOffsetsTopicResponse,
+    )
     from tidelog.server.broker import Broker
 
 _SINCE: Final[Mapping[int, int]] = {
@@ -48,43 +54,46 @@ _CONSUMER: Final = -1
 _COMMITTED: Final = 1
 
 
-def refuse(_context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, request: ListOffsetsRequest, error: TidelogError) -> ListOffsetsResponse:
     """Return the error for every partition."""
     code = error_code_of(error)
-    topics = [
-        {
-            "name": one.name,
-            "partitions": [
-                {"partition_index": part.partition_index, "error_code": code, "timestamp": -1, "offset": -1}
-                for part in one.partitions
-            ],
-        }
-        for one in request.topics
-    ]
-    return {"topics": topics}
+    return {
+        "topics": [
+            {
+                "name": one.name,
+                "partitions": [
+                    {"partition_index": part.partition_index, "error_code": code, "timestamp": -1, "offset": -1}
+                    for part in one.partitions
+                ],
+            }
+            for one in request.topics
+        ]
+    }
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Mapping[str, Any]:
+async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     asked = Counter((one.name, part.partition_index) for one in request.topics for part in one.partitions)
     allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, (one.name for one in request.topics))
-    topics = []
+    topics: list[ListOffsetsTopicResponse] = []
     for one in request.topics:
-        partitions = []
+        partitions: list[ListOffsetsPartitionResponse] = []
         for part in one.partitions:
             try:
                 if one.name not in allowed:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked[one.name, part.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
-                answer = _listed(await _list(broker, context.version, request, one.name, part))
+                listed = _listed(await _list(broker, context.version, request, one.name, part))
             except TidelogError as error:
-                answer = {"error_code": _code_for(context.version, error), "timestamp": -1, "offset": -1}
-            partitions.append({"leader_epoch": -1, **answer, "partition_index": part.partition_index})
+                listed = {"error_code": _code_for(context.version, error), "timestamp": -1, "offset": -1}
+            partitions.append({"leader_epoch": -1, **listed, "partition_index": part.partition_index})
         topics.append({"name": one.name, "partitions": partitions})
     return {"topics": topics}
 
 
-async def _list(broker: Broker, version: int, request: Struct, name: str, part: Struct) -> ListedOffset | None:
+async def _list(
+    broker: Broker, version: int, request: ListOffsetsRequest, name: str, part: ListOffsetsPartition
+) -> ListedOffset | None:
     timestamp, leader_epoch = part.timestamp, part.current_leader_epoch
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -99,7 +108,7 @@ async def _list(broker: Broker, version: int, request: Struct, name: str, part: 
     return partition.list_offset(timestamp, isolation, leader_epoch)
 
 
-def _listed(found: ListedOffset | None) -> dict[str, Any]:
+def _listed(found: ListedOffset | None) -> ListOffsetsPartitionResponse:
     if found is None:
         return {"error_code": 0, "timestamp": -1, "offset": -1}
     return {

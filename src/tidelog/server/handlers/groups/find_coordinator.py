@@ -15,22 +15,25 @@ A key that the client may not describe gets an error of its own, and no topic is
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import Resource, group, transactional_id
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 from tidelog.server.topics.internal_topics import automatic_topic, partition_of
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.groups import (
+        Coordinator,
+        FindCoordinatorRequest,
+        FindCoordinatorResponse,
+    )
     from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
@@ -39,50 +42,61 @@ _SEVERAL_KEYS = 4
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
 _RESOURCES = {0: group, 1: transactional_id}
 """The authorization resources by key type."""
-_NOBODY = {"node_id": -1, "host": "", "port": -1}
+_NO_BROKER: Final[Coordinator] = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     keys = [request.key] if context.version < _SEVERAL_KEYS else request.coordinator_keys
     resource = _RESOURCES[request.key_type]
     allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, resource, keys)
-    await _ready(broker, topic, allowed)
+    await _prepare(broker, topic, allowed)
     found = [
         _coordinator(broker, context, topic, key) if key in allowed else _denied(context, resource(key))
         async for key in yielding_to_loop(keys)
     ]
     if context.version < _SEVERAL_KEYS:
-        return found[0]
-    return {"coordinators": [{"key": key, **one} for key, one in zip(keys, found, strict=True)]}
+        return _single(found[0])
+    return {"coordinators": [{**one, "key": key} for key, one in zip(keys, found, strict=True)]}
 
 
-async def _ready(broker: Broker, topic: str, keys: Collection[str]) -> None:
+async def _prepare(broker: Broker, topic: str, keys: Collection[str]) -> None:
     """Create the topic if it is missing, and prepare the partitions of ``keys`` that are led here."""
     if keys and topic not in broker.metadata.image.topics:
-        await _make(broker, topic)
+        await _create(broker, topic)
     wanted = {_partition_of(broker, topic, key) async for key in yielding_to_loop(keys)}
     for partition in wanted:
-        await _make_ready(broker, partition)
+        await _write_topic_id(broker, partition)
 
 
-def _denied(context: RequestContext, resource: Resource) -> dict[str, Any]:
+def _denied(context: RequestContext, resource: Resource) -> Coordinator:
     """Return the authorization error; from v4 on without a message."""
     error = failure(resource.type)
     message = error.message if context.version < _SEVERAL_KEYS else ""
-    return {**_NOBODY, "error_code": error.code, "error_message": message}
+    return {**_NO_BROKER, "error_code": error.code, "error_message": message}
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
-    answer = {**_NOBODY, "error_code": error_code_of(error), "error_message": error.message}
+def refuse(context: RequestContext, request: FindCoordinatorRequest, error: TidelogError) -> FindCoordinatorResponse:
+    failed: Coordinator = {**_NO_BROKER, "error_code": error_code_of(error), "error_message": error.message}
     if context.version < _SEVERAL_KEYS:
-        return answer
-    return {"coordinators": [{"key": key, **answer} for key in request.coordinator_keys]}
+        return _single(failed)
+    return {"coordinators": [{**failed, "key": key} for key in request.coordinator_keys]}
 
 
-async def _make(broker: Broker, topic: str) -> None:
+def _single(one: Coordinator) -> FindCoordinatorResponse:
+    """Return the response for one key, up to v3."""
+    return {
+        "error_code": one["error_code"],
+        "error_message": one["error_message"],
+        "node_id": one["node_id"],
+        "host": one["host"],
+        "port": one["port"],
+    }
+
+
+async def _create(broker: Broker, topic: str) -> None:
     for result in await broker.metadata.create_topics([automatic_topic(topic, broker.config)]):
         if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             _log.warning("Topic %s cannot be created: %s", topic, result.message)
@@ -96,21 +110,21 @@ def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
     return TopicPartition(topic, partition_of(key, len(made.partitions)))
 
 
-async def _make_ready(broker: Broker, partition: TopicPartition) -> None:
+async def _write_topic_id(broker: Broker, partition: TopicPartition) -> None:
     """Write the topic id in a background thread now: a first append on the event loop would wait for the disk."""
     log = broker.logs.log(partition)
     if log is not None and log.append_waits_for_disk and broker.replicas.is_led(partition):
         await broker.in_thread(log.write_topic_id)
 
 
-def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> dict[str, Any]:
+def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
     image = broker.metadata.image
     state = image.partition(_partition_of(broker, topic, key))
     leader = None if state is None else image.brokers.get(state.leader)
     endpoint = None if leader is None else leader.listeners.get(context.listener)
     if leader is None or endpoint is None:
         message = "The coordinator is not available." if context.version < _SEVERAL_KEYS else ""
-        return {**_NOBODY, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": message}
+        return {**_NO_BROKER, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": message}
     return {
         "error_code": ErrorCode.NONE,
         "error_message": ErrorCode.NONE.name if context.version < _SEVERAL_KEYS else "",

@@ -19,21 +19,28 @@ of an unknown topic id        UNKNOWN_TOPIC_ID; omitted if the request is for al
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.offsets.commit_rules import check_fetch
 from tidelog.server.groups.shard import Shard
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.groups import (
+        OffsetFetchRequest,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+        OffsetFetchResponse,
+        OffsetFetchResponseGroup,
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopics,
+    )
     from tidelog.server.broker import Broker
 
 _SEVERAL_GROUPS = 8
@@ -41,7 +48,11 @@ _MEMBERS = 9
 """The first version that identifies the member of a consumer group."""
 _TOPIC_IDS = 10
 _GROUP_ERRORS = 2
-_NO_OFFSET = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
+_NO_OFFSET: Final[OffsetFetchResponsePartitions] = {
+    "committed_offset": -1,
+    "committed_leader_epoch": -1,
+    "metadata": "",
+}
 
 
 class _Part(NamedTuple):
@@ -54,22 +65,34 @@ class _Part(NamedTuple):
     """The topic's id from v10 on."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+class _Group(NamedTuple):
+    """A group in a request."""
+
+    group_id: str
+    parts: list[_Part] | None
+    """The requested partitions, or None for all."""
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+async def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if context.version >= _SEVERAL_GROUPS:
-        once = {asked.group_id: asked for asked in request.groups}
-        return {
-            "groups": [_of_group(broker, context, request, asked) async for asked in yielding_to_loop(once.values())]
+        once = {
+            one.group_id: _Group(one.group_id, _by_name_or_id(one.topics), one.member_id, one.member_epoch)
+            for one in request.groups
         }
-    return _of_group(broker, context, request, request)
+        return {"groups": [_group(broker, context, request, asked) async for asked in yielding_to_loop(once.values())]}
+    found = _group(broker, context, request, _Group(request.group_id, _by_name(request.topics)))
+    return {"topics": found["topics"], "error_code": found.get("error_code", ErrorCode.NONE)}
 
 
-def refuse(_context: RequestContext, _request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse(_context: RequestContext, _request: OffsetFetchRequest, error: TidelogError) -> OffsetFetchResponse:
     return {"error_code": error_code_of(error)}
 
 
-def _of_group(broker: Broker, context: RequestContext, request: Struct, asked: Struct) -> dict[str, Any]:
-    """Return one group's result. ``asked`` is its part of the request; before v8, the request itself."""
-    head = {"group_id": asked.group_id} if context.version >= _SEVERAL_GROUPS else {}
+def _group(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest, asked: _Group
+) -> OffsetFetchResponseGroup:
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, group(asked.group_id))
         shard = broker.groups.shard_of(asked.group_id)
@@ -77,42 +100,46 @@ def _of_group(broker: Broker, context: RequestContext, request: Struct, asked: S
         _check(shard, context, asked)
     except ApiError as error:
         if context.version < _GROUP_ERRORS:
-            return {"topics": [_refused(part, error.code) for part in _named(asked.topics)]}
-        return {**head, "error_code": error.code, "topics": []}
-    parts = _parts(broker, context, shard, asked)
+            return {"topics": [_refused(part, error.code) for part in asked.parts or ()]}
+        return {"group_id": asked.group_id, "error_code": error.code, "topics": []}
+    parts = _parts_of(broker, context, shard, asked)
     shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, (part.name for part in parts if part.name))
-    topics = [_answered(shard, asked, part, request.require_stable) for part in parts if part.name in shown]
-    hidden = [] if asked.topics is None else [part for part in parts if part.name not in shown]
-    return {**head, "topics": topics + [_refused(part, _why_hidden(part)) for part in hidden]}
+    topics = [_read_topic(shard, asked, part, request.require_stable) for part in parts if part.name in shown]
+    hidden = [] if asked.parts is None else [part for part in parts if part.name not in shown]
+    return {"group_id": asked.group_id, "topics": topics + [_refused(part, _why_hidden(part)) for part in hidden]}
 
 
 def _why_hidden(part: _Part) -> ErrorCode:
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED if part.name else ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def _check(shard: Shard, context: RequestContext, asked: Struct) -> None:
+def _check(shard: Shard, context: RequestContext, asked: _Group) -> None:
     """Raise ApiError if the member may not fetch. An unknown group has no offsets, and that is no error."""
     found = shard.groups.get(asked.group_id)
     if found is not None:
-        says_who = context.version >= _MEMBERS
-        check_fetch(found, asked.member_id if says_who else None, asked.member_epoch if says_who else -1)
+        has_member = context.version >= _MEMBERS
+        check_fetch(found, asked.member_id if has_member else None, asked.member_epoch if has_member else -1)
 
 
-def _parts(broker: Broker, context: RequestContext, shard: Shard, asked: Struct) -> list[_Part]:
+def _parts_of(broker: Broker, context: RequestContext, shard: Shard, asked: _Group) -> list[_Part]:
     topics = broker.groups.topics
     by_ids = context.version >= _TOPIC_IDS
-    if asked.topics is None:
+    if asked.parts is None:
         parts = _all_of(shard, asked.group_id)
         facts = ((part, topics.by_name(part.name)) for part in parts)
         return [part._replace(topic_id=found.id) for part, found in facts if found is not None] if by_ids else parts
     if not by_ids:
-        return _named(asked.topics)
-    found = ((part, topics.by_id(part.topic_id)) for part in asked.topics)
-    return [_Part("" if topic is None else topic.name, part.partition_indexes, part.topic_id) for part, topic in found]
+        return asked.parts
+    ids = ((part, None if part.topic_id is None else topics.by_id(part.topic_id)) for part in asked.parts)
+    return [part._replace(name="" if topic is None else topic.name) for part, topic in ids]
 
 
-def _named(parts: Iterable[Struct]) -> list[_Part]:
-    return [_Part(part.name, part.partition_indexes) for part in parts]
+def _by_name(topics: Sequence[OffsetFetchRequestTopic] | None) -> list[_Part] | None:
+    return None if topics is None else [_Part(one.name, one.partition_indexes) for one in topics]
+
+
+def _by_name_or_id(topics: Sequence[OffsetFetchRequestTopics] | None) -> list[_Part] | None:
+    return None if topics is None else [_Part(one.name, one.partition_indexes, one.topic_id) for one in topics]
 
 
 def _all_of(shard: Shard, group_id: str) -> list[_Part]:
@@ -122,35 +149,37 @@ def _all_of(shard: Shard, group_id: str) -> list[_Part]:
     return [_Part(name, numbers) for name, numbers in by_topic.items()]
 
 
-def _answered(shard: Shard, asked: Struct, part: _Part, require_stable: bool) -> dict[str, Any]:
+def _read_topic(shard: Shard, asked: _Group, part: _Part, require_stable: bool) -> OffsetFetchResponseTopics:
     return {
         **_key(part),
-        "partitions": [_of_partition(shard, asked.group_id, part, one, require_stable) for one in part.partitions],
+        "partitions": [_partition(shard, asked.group_id, part, one, require_stable) for one in part.partitions],
     }
 
 
-def _key(part: _Part) -> dict[str, Any]:
+def _key(part: _Part) -> OffsetFetchResponseTopics:
     return {"name": part.name} if part.topic_id is None else {"topic_id": part.topic_id}
 
 
-def _of_partition(shard: Shard, group_id: str, part: _Part, number: int, require_stable: bool) -> dict[str, Any]:
+def _partition(
+    shard: Shard, group_id: str, part: _Part, number: int, require_stable: bool
+) -> OffsetFetchResponsePartitions:
     partition = TopicPartition(part.name, number)
-    answer = {"partition_index": number, **_NO_OFFSET}
+    no_offset: OffsetFetchResponsePartitions = {**_NO_OFFSET, "partition_index": number}
     if require_stable and shard.offsets.has_pending(group_id, partition):
-        return {**answer, "error_code": ErrorCode.UNSTABLE_OFFSET_COMMIT}
+        return {**no_offset, "error_code": ErrorCode.UNSTABLE_OFFSET_COMMIT}
     committed = shard.offsets.of_group(group_id).get(partition)
     if committed is None or (part.topic_id is not None and committed.topic_id not in (None, part.topic_id)):
-        return answer
+        return no_offset
     return {
-        **answer,
+        "partition_index": number,
         "committed_offset": committed.offset,
         "committed_leader_epoch": committed.leader_epoch,
         "metadata": committed.metadata,
     }
 
 
-def _refused(part: _Part, error: ErrorCode) -> dict[str, Any]:
+def _refused(part: _Part, error: ErrorCode) -> OffsetFetchResponseTopics:
     return {
         **_key(part),
-        "partitions": [{"partition_index": one, **_NO_OFFSET, "error_code": error} for one in part.partitions],
+        "partitions": [{**_NO_OFFSET, "partition_index": one, "error_code": error} for one in part.partitions],
     }

@@ -1,4 +1,6 @@
-"""DescribeClientQuotas: the quotas of the entities that match a filter (KIP-546).
+"""DescribeClientQuotas and AlterClientQuotas: the quotas of users, client ids and addresses (KIP-546).
+
+A description has the quotas of the entities that match a filter:
 
 ================  ====================================================================================================
 component         matches an entity whose name of the component's type
@@ -9,25 +11,33 @@ specified         exists, default or not
 ================  ====================================================================================================
 
 An entity with more types than the filter names matches too, unless the filter is strict. Source: Kafka's
-``ClientQuotasImage.describe``.
+``ClientQuotasImage.describe``, ``ControllerApis``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
-from tidelog.server.metadata.requests import Outcome
+from tidelog.server.metadata.requests import Outcome, QuotaChange
 from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
 
 if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import (
+        AlterClientQuotasRequest,
+        AlterClientQuotasRequestEntryData,
+        AlterClientQuotasResponse,
+        AlterClientQuotasResponseEntryData,
+        ComponentData,
+        DescribeClientQuotasRequest,
+        DescribeClientQuotasResponse,
+        DescribeClientQuotasResponseEntryData,
+    )
     from tidelog.server.broker import Broker
 
 _TYPES = ("user", "client-id", "ip")
@@ -41,27 +51,31 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-def handle(broker: Broker, context: RequestContext, request: Struct) -> Response:
+def describe_client_quotas(
+    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request)
-    found = [
+    found: list[DescribeClientQuotasResponseEntryData] = [
         {
             "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
             "values": [{"key": key, "value": value} for key, value in sorted(quotas.items())],
         }
         for entity, quotas in broker.metadata.image.client_quotas.items()
-        if _fits(dict(entity), request)
+        if _is_selected(dict(entity), request)
     ]
     return {"entries": found}
 
 
-def refuse(context: RequestContext, request: Struct, error: TidelogError) -> Mapping[str, Any]:
+def refuse_describe_client_quotas(
+    context: RequestContext, request: DescribeClientQuotasRequest, error: TidelogError
+) -> DescribeClientQuotasResponse:
     outcome = Outcome.of(error)
     return {"error_code": outcome.error, "error_message": outcome.message, "entries": None}
 
 
-def _fits(entity: Mapping[str, str | None], request: Struct) -> bool:
+def _is_selected(entity: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
     if request.strict and len(entity) != len(request.components):
         return False
     return all(
@@ -70,7 +84,7 @@ def _fits(entity: Mapping[str, str | None], request: Struct) -> bool:
     )
 
 
-def _is_match(component: Struct, name: str | None) -> bool:
+def _is_match(component: ComponentData, name: str | None) -> bool:
     match component.match_type:
         case Match.EXACT:
             return name is not None and name == component.match
@@ -80,7 +94,7 @@ def _is_match(component: Struct, name: str | None) -> bool:
             return True
 
 
-def _check(request: Struct) -> None:
+def _check(request: DescribeClientQuotasRequest) -> None:
     seen: set[str] = set()
     for component in request.components:
         kind = component.entity_type
@@ -107,3 +121,38 @@ def _check(request: Struct) -> None:
 
 def _bad(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+# --- AlterClientQuotas ---
+
+
+async def alter_client_quotas(
+    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    broker.authorizer.require(context, Operation.ALTER_CONFIGS)
+    changes = [_change(entry) for entry in request.entries]
+    outcomes = await broker.metadata.alter_client_quotas(changes, validate_only=request.validate_only)
+    return {"entries": [_result(entry, outcome) for entry, outcome in zip(request.entries, outcomes, strict=True)]}
+
+
+def refuse_alter_client_quotas(
+    context: RequestContext, request: AlterClientQuotasRequest, error: TidelogError
+) -> AlterClientQuotasResponse:
+    outcome = Outcome.of(error)
+    return {"entries": [_result(entry, outcome) for entry in request.entries]}
+
+
+def _change(entry: AlterClientQuotasRequestEntryData) -> QuotaChange:
+    """Return the change of one entity. If a type occurs twice in it, the last name counts, as in Kafka."""
+    return QuotaChange(
+        tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items())),
+        [(operation.key, None if operation.remove else operation.value) for operation in entry.ops],
+    )
+
+
+def _result(entry: AlterClientQuotasRequestEntryData, outcome: Outcome) -> AlterClientQuotasResponseEntryData:
+    return {
+        "error_code": outcome.error,
+        "error_message": outcome.message,
+        "entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity],
+    }
