@@ -21,7 +21,7 @@ from tidelog.record.attributes import DELETE_HORIZON_FLAG
 from tidelog.record.decode import decode_columns
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
 from tidelog.storage.segment.file_names import DirectoryPurpose
 from tidelog.testing import ManualClock, SimulatedDisk
 
@@ -97,7 +97,7 @@ def batches_of(log: PartitionLog) -> list[Batch]:
     """Return all batches that the log serves from its start on."""
     found, offset = [], log.log_start_offset
     while offset < log.end_offset:
-        data = log.read(ReadLimits(start_offset=offset, max_bytes=_MUCH)).data()
+        data = log.read(LogReadRequest(start_offset=offset, max_bytes=_MUCH)).data()
         table = scan_batches(data)
         if not len(table):
             break
@@ -124,7 +124,7 @@ def check_look_ups(log: PartitionLog, found: list[Batch], promise: Promise) -> N
     """Check that the indexes find every batch and timestamp."""
     for batch in found:
         if batch.end - 1 >= log.log_start_offset:
-            data = log.read(ReadLimits(start_offset=batch.end - 1, max_bytes=len(batch.data))).data()
+            data = log.read(LogReadRequest(start_offset=batch.end - 1, max_bytes=len(batch.data))).data()
             assert data == batch.data, f"offset {batch.end - 1} is not found"
     start, end = max(log.log_start_offset, promise.keep_from), promise.keep_below
     times = [
@@ -177,7 +177,7 @@ def told_aborted(log: PartitionLog, found: list[Batch]) -> set[tuple[int, int, i
     """Return (producer id, first offset, last offset) of the aborted transactions that read_committed reads return."""
     told = set()
     for batch in found:
-        limits = ReadLimits(
+        limits = LogReadRequest(
             start_offset=max(batch.first, log.log_start_offset),
             max_bytes=len(batch.data),
             isolation=Isolation.READ_COMMITTED,
@@ -193,7 +193,7 @@ def check_appending(log: PartitionLog, promise: Promise) -> None:
     content = bytearray(plain(end, 1, timestamp=promise.now_ms))
     assert log.append(content) == range(end, end + 1)
     assert log.flush() == end + 1
-    assert log.read(ReadLimits(start_offset=end, max_bytes=_MUCH)).data() == bytes(content)
+    assert log.read(LogReadRequest(start_offset=end, max_bytes=_MUCH)).data() == bytes(content)
     log.close_handlers()
 
 

@@ -20,7 +20,7 @@ from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogRead, LogReadRequest, OpenRequest, PartitionLog
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 _ISOLATIONS = {
@@ -235,7 +235,7 @@ class OurSide:
 
     def _read(self, offset: int, max_bytes: int, isolation: str, min_one_message: str) -> str:
         read = self._log.read(
-            ReadLimits(
+            LogReadRequest(
                 start_offset=offset,
                 max_bytes=max_bytes,
                 isolation=_ISOLATIONS[isolation],
@@ -312,7 +312,7 @@ def _base_offset(batch: bytes) -> int:
 
 def _read_at(log: PartitionLog, offset: int) -> LogRead | None:
     try:
-        return log.read(ReadLimits(start_offset=offset, max_bytes=1, isolation=Isolation.LOG_END))
+        return log.read(LogReadRequest(start_offset=offset, max_bytes=1, isolation=Isolation.LOG_END))
     except OffsetOutOfRangeError:
         return None
 

@@ -33,7 +33,7 @@ from tidelog.model import (
     TopicPartition,
 )
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.view.row_stream import OnCorrupt
+from tidelog.storage.log.view.row_stream import CorruptPolicy
 
 HEX = RowShape(key_format=BytesFormat.HEX, value_format=BytesFormat.HEX)
 TYPES = {member.name.lower(): member for member in TimestampType}
@@ -207,7 +207,7 @@ def test_a_damaged_batch_makes_no_file(damaged: Path, tmp_path: Path, form: str)
 
 
 def test_a_damaged_batch_can_be_left_out(damaged: Path, tmp_path: Path) -> None:
-    (result,) = export(damaged, ["gz-0"], tmp_path / "out", "jsonl", on_corrupt=OnCorrupt.SKIP)
+    (result,) = export(damaged, ["gz-0"], tmp_path / "out", "jsonl", on_corrupt=CorruptPolicy.SKIP)
     assert result.error is None
     assert result.skipped_ranges == 1
     assert result.skipped_bytes > 0

@@ -10,7 +10,7 @@ from conftest import GoldenFactory
 from golden_sets import FORMATS, KRAFT_SETS, SCENARIOS, SETS, manifest
 from tidelog.inspect.info import PartitionInfo, describe_directory
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 
 DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
 
@@ -36,13 +36,13 @@ def test_offsets_and_sizes(golden: GoldenFactory, set_name: str, kind: str) -> N
 
 def test_a_directory_in_order(golden: GoldenFactory) -> None:
     found = describe_directory(LOCAL, golden(SCENARIOS))
-    assert found.condition is Condition.CLEAN
+    assert found.condition is DirectoryCondition.CLEAN
     assert found.meta is not None
     assert (found.meta.node_id, found.meta.cluster_id) == (1, "PPHkimXOT_2-xjXVnSwxdg")
     assert found.broker_epoch == 288
     assert not found.warnings
     assert not found.passing
-    assert describe_directory(LOCAL, golden(SCENARIOS, "unclean")).condition is Condition.UNCLEAN
+    assert describe_directory(LOCAL, golden(SCENARIOS, "unclean")).condition is DirectoryCondition.UNCLEAN
 
 
 def test_formats_times_and_left_overs(golden: GoldenFactory) -> None:

@@ -22,7 +22,7 @@ from tidelog.model import ClosedError, Isolation, LogOffsetSnapshot, ReadOnlyErr
 from tidelog.record.rows import iter_records
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, MAX_BYTES, MAX_ROWS, ColumnChoice
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.record_count import RecordCount
@@ -299,7 +299,7 @@ class Log:
     def _fresh_view(self) -> LogView:
         """Return the view, refreshed if a process may be writing."""
         self._check_open()
-        if self._writer is not None or self._view.condition is Condition.HELD:
+        if self._writer is not None or self._view.condition is DirectoryCondition.HELD:
             self._view.refresh()
         return self._view
 

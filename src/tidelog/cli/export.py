@@ -22,7 +22,7 @@ from tidelog.model.internal_topics import TOPICS_WITHOUT_USER_RECORDS
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
-from tidelog.storage.log.view.row_stream import OnCorrupt
+from tidelog.storage.log.view.row_stream import CorruptPolicy
 
 COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset", "file", "file_bytes")
 
@@ -94,7 +94,7 @@ def export(
         end=parse_bound(end),
         limits=limits,
         shape=shape_of(key_format, value_format),
-        on_corrupt=OnCorrupt(on_corrupt),
+        on_corrupt=CorruptPolicy(on_corrupt),
         threads=threads,
     )
     cancelled = threading.Event()

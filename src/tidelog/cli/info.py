@@ -13,7 +13,7 @@ from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_director
 from tidelog.inspect.record_text import iso_time
 from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.fs import BY_PATH
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 
 OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 TIMES = ("first_timestamp", "last_timestamp")
@@ -106,12 +106,12 @@ def _notes(directory: DirectoryInfo) -> Iterator[str]:
 
 def _condition(directory: DirectoryInfo) -> str:
     match directory.condition:
-        case Condition.HELD:
+        case DirectoryCondition.HELD:
             return f"held by process {directory.state.holder}"
-        case Condition.CLEAN:
+        case DirectoryCondition.CLEAN:
             epoch = directory.broker_epoch
             return "clean shutdown" + ("" if epoch is None else f" (broker epoch {epoch})")
-        case Condition.UNCLEAN:
+        case DirectoryCondition.UNCLEAN:
             return "unclean shutdown"
 
 

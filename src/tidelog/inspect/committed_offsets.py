@@ -24,8 +24,8 @@ from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
-from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 _CHOICE = ColumnChoice(headers=False)

@@ -27,8 +27,8 @@ from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice
-from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 

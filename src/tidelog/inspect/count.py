@@ -29,8 +29,8 @@ from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.decode import decode_chunk
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.log.view.row_stream import ReadRange, Rows
 
 

@@ -25,7 +25,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.row_stream import OnCorrupt, Rows, RowStream
+from tidelog.storage.log.view.row_stream import CorruptPolicy, Rows, RowStream
 
 Advance = Callable[[int], None]
 
@@ -42,7 +42,7 @@ class ExportOptions:
     end: Bound = LATEST
     limits: ReadLimits = USUAL_LIMITS
     shape: RowShape = PLAIN_ROWS
-    on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    on_corrupt: CorruptPolicy = CorruptPolicy.FAIL
     threads: int | None = None
 
 
@@ -155,7 +155,7 @@ class _Run:
         wanted = view.range(start, max(start, end), isolation=isolation, until=until)
         stream = view.batches(wanted, on_corrupt=options.on_corrupt)
         records, first, last = 0, None, None
-        on_skipped = stream.stats.count if options.on_corrupt is OnCorrupt.SKIP else None
+        on_skipped = stream.stats.count if options.on_corrupt is CorruptPolicy.SKIP else None
         rows = self._watched(stream, view)
         for chunk in column_chunks(rows, self._choice(), wanted.start, wanted.end, on_skipped=on_skipped):
             file.write(_partition_of(view), chunk.columns)

@@ -17,9 +17,9 @@ from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FIL
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftover_files import plan_cleanup
-from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
-from tidelog.storage.log.view.each_partition import Advance, each_partition
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView, Until
+from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.log.view.time_lookup import largest_timestamp
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -65,7 +65,7 @@ class DirectoryInfo:
     partitions: tuple[PartitionInfo, ...]
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> DirectoryCondition:
         return self.state.condition
 
 

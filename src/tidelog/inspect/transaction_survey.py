@@ -20,7 +20,7 @@ from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, Tra
 from tidelog.inspect.transactions import OpenTransaction, is_still_open
 from tidelog.model import TidelogError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 
 
@@ -84,4 +84,4 @@ def _coordinators_of(own: CoordinatorLog, logs: Iterable[CoordinatorLog]) -> Coo
 
 def _is_confirmed(fs: FileSystem, transaction: OpenTransaction) -> bool:
     view = LogView(fs, transaction.directory)
-    return view.condition is not Condition.HELD or is_still_open(view, transaction)
+    return view.condition is not DirectoryCondition.HELD or is_still_open(view, transaction)

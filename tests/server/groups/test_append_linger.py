@@ -17,7 +17,7 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, TopicPartition
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.storage.log.partition_log import ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest
 
 VERSION = VERSIONS[ApiKey.OFFSET_COMMIT].oldest + 6
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -63,7 +63,7 @@ def wait_until_pending(groups: GroupBroker, changes: int) -> None:
 def counts(groups: GroupBroker) -> list[int]:
     """Return the number of records in each batch of the log, including transaction markers."""
     log = groups.harness.broker.replicas.partition(OFFSETS).log
-    data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
+    data = log.read(LogReadRequest(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
     return scan_batches(data).record_count.tolist()
 
 

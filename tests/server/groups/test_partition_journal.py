@@ -22,7 +22,7 @@ from tidelog.server.groups.records.replay import Replay
 from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.groups.state.group_map import GroupMap
 from tidelog.server.groups.state.offset_store import OffsetStore
-from tidelog.storage.log.partition_log import ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest
 
 GROUP = "g"
 LINGER_MS = 5
@@ -71,7 +71,7 @@ class Journal:
     def batches(self) -> list[Batch]:
         """The batches of the log."""
         log = self.harness.log()
-        data = log.read(ReadLimits(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
+        data = log.read(LogReadRequest(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
         table = scan_batches(data)
         return [Batch(*row) for row in zip(table.record_count.tolist(), table.is_transactional.tolist(), strict=True)]
 

@@ -8,11 +8,11 @@ from server.replicas.replica_home import NODE, T0, ReplicaHome, records, soon
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
-from tidelog.storage.log.partition_log import ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest
 from tidelog.storage.log.view.list_offsets import OffsetSpec
 
 FOLLOWER = 2
-ALL = ReadLimits(start_offset=0, max_bytes=1 << 20)
+ALL = LogReadRequest(start_offset=0, max_bytes=1 << 20)
 
 
 def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
@@ -207,10 +207,10 @@ def test_readers_see_what_is_replicated(home: ReplicaHome) -> None:
     partition = home.partition()
     partition.append(records())
     assert partition.read(ALL).data() == b""
-    everything = ReadLimits(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
+    everything = LogReadRequest(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
     assert partition.read(everything).data()
     with pytest.raises(OffsetOutOfRangeError):
-        partition.read(ReadLimits(start_offset=2, max_bytes=1))
+        partition.read(LogReadRequest(start_offset=2, max_bytes=1))
 
 
 def test_a_fetcher_whose_log_parted_is_told_where(home: ReplicaHome) -> None:
@@ -218,7 +218,7 @@ def test_a_fetcher_whose_log_parted_is_told_where(home: ReplicaHome) -> None:
     home.partition().append(records(b"a", b"b"))
     home.change(T0, leader_epoch=4, partition_epoch=1)
     home.partition().append(records())
-    found = home.partition().read(ReadLimits(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
+    found = home.partition().read(LogReadRequest(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
     assert found.diverging is not None
     assert (found.diverging.epoch, found.diverging.end_offset) == (1, 2)
     assert found.data() == b""

@@ -10,7 +10,7 @@ import tidelog
 from cli.runner import run
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, RecoverPlan, plan_directory
 
 TOPIC, PARTITIONS = "t", 3
@@ -95,5 +95,5 @@ def require_settled(logs: Path) -> None:
     """Check also that the directory counts as cleanly shut down, with every partition settled."""
     require_nothing_left(logs)
     plan = plan_of(logs)
-    assert plan.condition is Condition.CLEAN
+    assert plan.condition is DirectoryCondition.CLEAN
     assert all(partition.is_settled for partition in plan.partitions)

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from tidelog.model import IndexCorruptError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import (
-    AbortedTransaction,
+    AbortedTxn,
     TransactionIndexReader,
     TransactionIndexWriter,
     encode_transactions,
 )
 
 TRANSACTIONS = [
-    AbortedTransaction(0, 0, 10, 2),
-    AbortedTransaction(1, 5, 15, 16),
-    AbortedTransaction(2, 18, 35, 25),
-    AbortedTransaction(3, 32, 50, 40),
+    AbortedTxn(0, 0, 10, 2),
+    AbortedTxn(1, 5, 15, 16),
+    AbortedTxn(2, 18, 35, 25),
+    AbortedTxn(3, 32, 50, 40),
 ]
 
 
@@ -56,7 +56,7 @@ def test_last_offsets_ascend(index: TransactionIndexWriter) -> None:
     index.append(TRANSACTIONS[1])
     for last_offset in (15, 14):
         with pytest.raises(ValueError, match="cannot follow one ending at 15"):
-            index.append(AbortedTransaction(9, 0, last_offset, 2))
+            index.append(AbortedTxn(9, 0, last_offset, 2))
     assert index.transactions() == [TRANSACTIONS[1]]
 
 
@@ -64,7 +64,7 @@ def test_reopened(index: TransactionIndexWriter) -> None:
     filled(index).close()
     again = TransactionIndexWriter(LOCAL, index.path, 0)
     assert again.transactions() == TRANSACTIONS
-    again.append(AbortedTransaction(5, 60, 70, 71))
+    again.append(AbortedTxn(5, 60, 70, 71))
     assert again.transactions()[-1].last_stable_offset == 71
 
 
@@ -91,7 +91,7 @@ def test_collected(index: TransactionIndexWriter, fetch: int, upper: int, expect
 def test_truncation(index: TransactionIndexWriter, offset: int, kept: int) -> None:
     filled(index).truncate_to(offset)
     assert index.transactions() == TRANSACTIONS[:kept]
-    index.append(AbortedTransaction(7, 60, 61, 62))
+    index.append(AbortedTxn(7, 60, 61, 62))
     assert len(index.transactions()) == kept + 1
 
 
@@ -110,7 +110,7 @@ def test_rename_and_delete(index: TransactionIndexWriter, tmp_path: Path) -> Non
     filled(index).rename_to(tmp_path / "z.txnindex")
     assert [path.name for path in tmp_path.iterdir()] == ["z.txnindex"]
     assert index.transactions() == TRANSACTIONS
-    index.append(AbortedTransaction(5, 60, 70, 71))
+    index.append(AbortedTxn(5, 60, 70, 71))
     index.delete_if_exists()
     index.delete_if_exists()
     assert not index.exists
@@ -123,7 +123,7 @@ def test_a_directory_that_was_renamed(tmp_path: Path) -> None:
     (tmp_path / "old").rename(tmp_path / "new")
     index.set_path_and_write(tmp_path / "new" / "x.txnindex")
     assert index.path.parent == tmp_path / "new"
-    index.append(AbortedTransaction(5, 60, 70, 71))
+    index.append(AbortedTxn(5, 60, 70, 71))
     assert index.transactions()[:-1] == TRANSACTIONS
     assert not (tmp_path / "old").exists()
 
@@ -157,6 +157,6 @@ def test_any_bytes_can_be_asked(data: bytes, fetch: int, upper: int) -> None:
 int64 = st.integers(-(2**63), 2**63 - 1)
 
 
-@given(st.lists(st.builds(AbortedTransaction, int64, int64, int64, int64)))
-def test_round_trip(transactions: list[AbortedTransaction]) -> None:
+@given(st.lists(st.builds(AbortedTxn, int64, int64, int64, int64)))
+def test_round_trip(transactions: list[AbortedTxn]) -> None:
     assert list(TransactionIndexReader(encode_transactions(transactions), 0)) == transactions

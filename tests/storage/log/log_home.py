@@ -14,7 +14,7 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import LogRead, OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogRead, LogReadRequest, OpenRequest, PartitionLog
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
@@ -77,7 +77,7 @@ def lead(log: PartitionLog, content: bytes, **options: Any) -> range:
 
 
 def fetch(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> LogRead:
-    return log.read(ReadLimits(start_offset=start, isolation=isolation, max_bytes=1 << 20))
+    return log.read(LogReadRequest(start_offset=start, isolation=isolation, max_bytes=1 << 20))
 
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> list[int]:

@@ -12,7 +12,7 @@ from log_maker import BASE_TIME, plain
 from tidelog.kernel import scan_batches
 from tidelog.storage.index import OffsetIndexReader
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
 from tidelog.testing import DiskFault, Lost, ManualClock, SimulatedDisk
 
 ROOT = Path("/logs")
@@ -82,7 +82,7 @@ def test_what_is_written_during_a_flush_is_safe_after_the_next(call: str, file: 
 
 def read_one(log: PartitionLog, offset: int) -> int:
     """Return the first offset that a read from ``offset`` returns."""
-    data = log.read(ReadLimits(start_offset=offset, max_bytes=1)).data()
+    data = log.read(LogReadRequest(start_offset=offset, max_bytes=1)).data()
     return int(scan_batches(data).base_offset[0])
 
 

@@ -16,7 +16,7 @@ import pytest
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch, data, mark_clean, marker, plain, write_segment
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL, LocalFileSystem
-from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader, TransactionIndexReader
+from tidelog.storage.index import AbortedTxn, OffsetIndexReader, TimeIndexReader, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.view.log_view import LogView
@@ -145,7 +145,7 @@ class TestDeletedRecords:
 class TestTransactions:
     """Four producers over many segments, mixed with other records. Producers 1 and 2 abort, 3 and 4 commit."""
 
-    ABORTED = (AbortedTransaction(1, 0, 29, 8), AbortedTransaction(2, 8, 74, 36))
+    ABORTED = (AbortedTxn(1, 0, 29, 8), AbortedTxn(2, 8, 74, 36))
 
     @pytest.fixture
     def directory(self, tmp_path: Path) -> Path:
@@ -170,7 +170,7 @@ class TestTransactions:
         load(tmp_path / "t-0")
         return tmp_path / "t-0"
 
-    def aborted(self, directory: Path) -> tuple[AbortedTransaction, ...]:
+    def aborted(self, directory: Path) -> tuple[AbortedTxn, ...]:
         return tuple(
             transaction
             for path in sorted(directory.glob("*.txnindex"))

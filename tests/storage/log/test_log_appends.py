@@ -27,9 +27,9 @@ from tidelog.record.attributes import codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
+from tidelog.storage.index import AbortedTxn, TransactionIndexReader
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, ProducerEntry, VerificationGuard
 from tidelog.storage.segment.segment import LogSegment
 
@@ -121,7 +121,7 @@ class TestOffsets:
         assert len(log.base_offsets) == len(offsets)
         for start in range(offsets[-1]):
             expected = min(offset for offset in offsets if offset >= start)
-            found = log.read(ReadLimits(start_offset=start, isolation=Isolation.LOG_END, max_bytes=100)).data()
+            found = log.read(LogReadRequest(start_offset=start, isolation=Isolation.LOG_END, max_bytes=100)).data()
             assert found.startswith(plain(expected, 1, timestamp=NOW))
 
     @pytest.mark.parametrize("codec", CODECS)
@@ -342,7 +342,7 @@ class TestFailures:
 
         again = home.open(clean=False)
         assert again.end_offset == 11
-        assert list(TransactionIndexReader(index.read_bytes(), 0)) == [AbortedTransaction(1, 0, 10, 11)]
+        assert list(TransactionIndexReader(index.read_bytes(), 0)) == [AbortedTxn(1, 0, 10, 11)]
         again.update_high_watermark(11)
         assert again.offsets().last_stable.message_offset == 11
 

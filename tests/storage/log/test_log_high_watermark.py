@@ -10,7 +10,7 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, Record, TimestampType
 from tidelog.record.attributes import GZIP
 from tidelog.record.build import build_batch
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.log.state.log_read import LogRead
 
 THREE = [b"a", b"b", b"c"]
@@ -21,14 +21,14 @@ def add_three(log: PartitionLog) -> None:
 
 
 def read(log: PartitionLog, start: int, *, min_one_message: bool = True) -> LogRead:
-    return log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, min_one_message=min_one_message))
+    return log.read(LogReadRequest(start_offset=start, max_bytes=1 << 20, min_one_message=min_one_message))
 
 
 def place(log: PartitionLog) -> LogOffsetMetadata:
     """Return the high watermark's position, which must be the start of a read from its offset."""
     watermark = log.offsets().high_watermark
     assert watermark.message_offset == log.high_watermark
-    found = log.read(ReadLimits(start_offset=log.high_watermark, max_bytes=1 << 20, isolation=Isolation.LOG_END))
+    found = log.read(LogReadRequest(start_offset=log.high_watermark, max_bytes=1 << 20, isolation=Isolation.LOG_END))
     assert watermark == found.start
     assert not watermark.is_offset_only
     return watermark

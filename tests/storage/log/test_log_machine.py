@@ -32,7 +32,7 @@ from tidelog.model import (
 )
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import ManualClock
 from tidelog.testing.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
@@ -453,7 +453,7 @@ class LogMachine(RuleBasedStateMachine):
             expected = model.readable(model.log_start, limit)
             offset, found = model.log_start, b""
             while True:
-                answer = self.log.read(ReadLimits(start_offset=offset, max_bytes=300, isolation=isolation))
+                answer = self.log.read(LogReadRequest(start_offset=offset, max_bytes=300, isolation=isolation))
                 table = scan_batches(answer.data())
                 if not len(table):
                     break
@@ -484,7 +484,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(offset=st.integers(0, 3))
     def reads_out_of_range_are_refused(self, offset: int) -> None:
         with pytest.raises(OffsetOutOfRangeError):
-            self.log.read(ReadLimits(start_offset=self.model.log_end + 1 + offset, max_bytes=100))
+            self.log.read(LogReadRequest(start_offset=self.model.log_end + 1 + offset, max_bytes=100))
 
 
 def test_a_log_is_a_list() -> None:

@@ -17,7 +17,7 @@ from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.fs.local import LocalFile, LocalFileSystem
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.log.state.log_read import read_segments
 from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.log.view.list_offsets import OffsetSpec
@@ -28,7 +28,7 @@ ISOLATIONS = list(Isolation)
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[int]:
     """Return the base offsets of the batches. Each batch here is one record."""
-    data = log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, isolation=isolation)).data()
+    data = log.read(LogReadRequest(start_offset=start, max_bytes=1 << 20, isolation=isolation)).data()
     return scan_batches(data).base_offset.tolist()
 
 
@@ -246,7 +246,7 @@ def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:
     log.maybe_increment_log_start_offset(10)
     log.delete_old_segments()
     with pytest.raises(OffsetOutOfRangeError) as caught:
-        read_segments(log._state.segments, before, ReadLimits(start_offset=7, max_bytes=100), log.directory)
+        read_segments(log._state.segments, before, LogReadRequest(start_offset=7, max_bytes=100), log.directory)
     assert caught.value.offset == 7
 
 

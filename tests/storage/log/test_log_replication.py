@@ -17,7 +17,7 @@ from storage.log.log_home import NOW, LogHome
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, OffsetOutOfRangeError
 from tidelog.storage.epoch import EpochEndOffset
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def opened(leader: list[int], follower: list[int]) -> Iterator[tuple[PartitionLo
 def content(log: PartitionLog) -> bytes:
     found, offset = b"", log.log_start_offset
     while offset < log.end_offset:
-        part = log.read(ReadLimits(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
+        part = log.read(LogReadRequest(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
         offset = int(scan_batches(part).last_offset[-1]) + 1
         found += part
     return found
@@ -79,11 +79,11 @@ def test_two_replicas_become_the_same(history: tuple[list[int], list[int]]) -> N
         reconcile(leader, follower)
         assert follower.end_offset == same, "all that differs was cut, and nothing else"
         assert content(leader).startswith(content(follower))
-        missing = leader.read(ReadLimits(start_offset=same, max_bytes=1 << 20, isolation=Isolation.LOG_END))
+        missing = leader.read(LogReadRequest(start_offset=same, max_bytes=1 << 20, isolation=Isolation.LOG_END))
         while follower.end_offset < leader.end_offset:
             follower.append_as_follower(missing.data(), elected)
             start = follower.end_offset
-            missing = leader.read(ReadLimits(start_offset=start, max_bytes=1 << 20, isolation=Isolation.LOG_END))
+            missing = leader.read(LogReadRequest(start_offset=start, max_bytes=1 << 20, isolation=Isolation.LOG_END))
         assert content(follower) == content(leader)
         assert (*follower.epochs.entries, (elected, leader.end_offset)) == leader.epochs.entries
 

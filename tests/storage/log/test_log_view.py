@@ -25,9 +25,9 @@ from tidelog.model import (
 )
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.view.directory_state import Condition, read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.row_stream import OnCorrupt
+from tidelog.storage.log.view.row_stream import CorruptPolicy
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
@@ -48,7 +48,7 @@ def view_of(root: Path, name: str = "t-0") -> LogView:
 
 def read(view: LogView, *arguments: int, isolation: str = "read_uncommitted", skip: bool = False) -> list[Record]:
     wanted = view.range(*arguments, isolation=isolation)
-    chunks = view.columns(wanted, on_corrupt=OnCorrupt.SKIP if skip else OnCorrupt.FAIL)
+    chunks = view.columns(wanted, on_corrupt=CorruptPolicy.SKIP if skip else CorruptPolicy.FAIL)
     return [record for chunk in chunks for record in iter_records(chunk.columns)]
 
 
@@ -71,7 +71,7 @@ def test_every_range_of_offsets(root: Path, clean: bool) -> None:
     if clean:
         log_maker.mark_clean(root)
     view = view_of(root)
-    assert view.condition is (Condition.CLEAN if clean else Condition.UNCLEAN)
+    assert view.condition is (DirectoryCondition.CLEAN if clean else DirectoryCondition.UNCLEAN)
     assert view.topic_partition == TopicPartition("t", 0)
     for start, end in [(0, 300), (0, 0), (5, 6), (95, 105), (99, 101), (100, 200), (299, 300), (300, 300), (7, 1000)]:
         assert offsets(view, start, end) == list(range(start, min(end, 300)))
@@ -237,7 +237,7 @@ class TestDamage:
     def test_skipping_counts_what_it_left_out(self, root: Path, batch: int) -> None:
         damage(log_file(root, 100), 3 * batch + 80, b"\0\0")
         view = view_of(root)
-        stream = view.batches(view.range(), on_corrupt=OnCorrupt.SKIP)
+        stream = view.batches(view.range(), on_corrupt=CorruptPolicy.SKIP)
         assert sum(len(rows.table) for rows in stream) == 29
         assert (stream.stats.skipped_ranges, stream.stats.skipped_bytes) == (1, batch)
         assert (stream.stats.segments, stream.stats.batches, stream.next_offset) == (3, 29, 300)
@@ -269,7 +269,7 @@ class TestUntil:
         write_checkpoint(holder, HIGH_WATERMARK, {"t-0": 155})
         write_checkpoint(holder, RECOVERY_POINT, {"t-0": 120})
         state = read_directory_state(LOCAL, holder)
-        assert state.condition is Condition.HELD
+        assert state.condition is DirectoryCondition.HELD
         assert state.holder is not None
         view = view_of(holder)
         assert offsets(view) == list(range(155))

@@ -27,9 +27,9 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction, TimeIndexWriter, TransactionIndexReader
+from tidelog.storage.index import AbortedTxn, TimeIndexWriter, TransactionIndexReader
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import OpenRequest, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
@@ -70,7 +70,7 @@ def add(log: PartitionLog, content: bytes) -> range:
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END, **limits: Any) -> list[int]:
     """Return the base offsets of the batches that one read returns."""
     found = log.read(
-        ReadLimits(start_offset=start, isolation=isolation, **({"max_bytes": 1 << 20} | limits))  # type: ignore[arg-type]
+        LogReadRequest(start_offset=start, isolation=isolation, **({"max_bytes": 1 << 20} | limits))  # type: ignore[arg-type]
     )
     table = scan_batches(found.data())
     return table.base_offset.tolist()
@@ -80,7 +80,7 @@ def read_all(log: PartitionLog) -> list[int]:
     end = log.end_offset
     offset, found = log.log_start_offset, []
     while offset < end:
-        table = scan_batches(log.read(ReadLimits(start_offset=offset, max_bytes=1 << 20)).data())
+        table = scan_batches(log.read(LogReadRequest(start_offset=offset, max_bytes=1 << 20)).data())
         assert table.crc_ok.all()
         found += table.base_offset.tolist()
         offset = int(table.last_offset[-1]) + 1
@@ -179,7 +179,7 @@ class TestAppend:
     def test_the_log_sets_the_time(self, open_log: Open, clock: ManualClock) -> None:
         log = open_log(message_timestamp_type="LogAppendTime")
         add(log, plain(0, 4))
-        table = scan_batches(log.read(ReadLimits(start_offset=0, max_bytes=1 << 20)).data())
+        table = scan_batches(log.read(LogReadRequest(start_offset=0, max_bytes=1 << 20)).data())
         assert table.max_timestamp.tolist() == [clock.now]
         assert table.is_log_append.all()
         assert table.crc_ok.all()
@@ -336,7 +336,7 @@ class TestRead:
             with pytest.raises(OffsetOutOfRangeError) as caught:
                 read(log, start)
             assert (caught.value.code, caught.value.offset) == (1, start)
-        found = log.read(ReadLimits(start_offset=30, max_bytes=100))
+        found = log.read(LogReadRequest(start_offset=30, max_bytes=100))
         assert found.batches is None
         assert found.data() == b""
         assert found.start == log.offsets().log_end
@@ -362,17 +362,17 @@ class TestRead:
         )
         assert read(log, 0, Isolation.READ_COMMITTED) == [0, 3, 4]
         assert read(log, 0, Isolation.READ_UNCOMMITTED) == [0, 3, 4, 6, 8]
-        found = log.read(ReadLimits(start_offset=0, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
-        assert found.aborted == (AbortedTransaction(7, 0, 3, 4),)
-        later = log.read(ReadLimits(start_offset=4, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
+        found = log.read(LogReadRequest(start_offset=0, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
+        assert found.aborted == (AbortedTxn(7, 0, 3, 4),)
+        later = log.read(LogReadRequest(start_offset=4, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
         assert later.aborted == ()
-        assert log.read(ReadLimits(start_offset=0, max_bytes=1 << 20)).aborted is None
-        past = log.read(ReadLimits(start_offset=8, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
+        assert log.read(LogReadRequest(start_offset=0, max_bytes=1 << 20)).aborted is None
+        past = log.read(LogReadRequest(start_offset=8, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
         assert past.batches is None
         assert past.start.message_offset == 8
         assert not past.start.is_offset_only
         index = TransactionIndexReader((tmp_path / "t-0" / f"{0:020d}.txnindex").read_bytes(), 0)
-        assert list(index) == [AbortedTransaction(7, 0, 3, 4)]
+        assert list(index) == [AbortedTxn(7, 0, 3, 4)]
 
     def test_an_aborted_transaction_over_several_segments(self, open_log: Open) -> None:
         log = open_log(segment_bytes=len(data(0, 3)))
@@ -382,8 +382,8 @@ class TestRead:
         add(log, data(0, 1, producer_id=9))
         assert len(log.base_offsets) >= 5
         for start in (0, 4, 11):
-            found = log.read(ReadLimits(start_offset=start, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
-            assert found.aborted == (AbortedTransaction(7, 0, 12, 13),)
+            found = log.read(LogReadRequest(start_offset=start, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED))
+            assert found.aborted == (AbortedTxn(7, 0, 12, 13),)
 
     def test_open_transactions_come_back_when_it_is_opened_again(self, open_log: Open) -> None:
         log = open_log()

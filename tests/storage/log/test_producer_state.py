@@ -20,8 +20,7 @@ from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.state.producer_state import LogProducerState
-from tidelog.storage.log.state.snapshot_files import SnapshotFiles
+from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
 from tidelog.storage.producer import LATE_TRANSACTION_BUFFER_MS, AppendOrigin, MarkerRecord, ProducerEntry
 from tidelog.storage.segment.segment import LogSegment
 

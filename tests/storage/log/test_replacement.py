@@ -21,7 +21,7 @@ from tidelog.model import (
 )
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.fs.local import LocalFile
-from tidelog.storage.index import AbortedTransaction, encode_transactions
+from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.file_names import MAX_OFFSET
@@ -210,9 +210,9 @@ class TestSplit:
     def test_its_aborted_transactions_lie_with_their_markers(self, tmp_path: Path) -> None:
         directory, far = with_transactions(tmp_path / "t-0"), OVERFLOWED + REACH + 5
         low, over, high = (
-            AbortedTransaction(7, 100, 104, 103),
-            AbortedTransaction(7, far, far + 2, 103),
-            AbortedTransaction(9, 103, far + 3, far + 4),
+            AbortedTxn(7, 100, 104, 103),
+            AbortedTxn(7, far, far + 2, 103),
+            AbortedTxn(9, 103, far + 3, far + 4),
         )
         (directory / f"{OVERFLOWED:020d}.txnindex").write_bytes(encode_transactions([low, over, high]))
         _, log = self.opened(directory)

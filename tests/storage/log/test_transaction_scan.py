@@ -14,13 +14,13 @@ from golden_sets import FLIGHTS, SCENARIOS
 from log_maker import batch, data, marker, plain
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
+from tidelog.storage.index.transaction_index import AbortedTxn, TransactionIndexReader
 from tidelog.storage.log.load.listing import list_partition
-from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.log.view.transaction_scan import (
     ABORT,
     COMMIT,
     DATA,
+    AbortedRanges,
     TransactionRows,
     marker_type,
     scan_transactions,
@@ -118,7 +118,7 @@ def test_ranges_of_an_index_and_of_a_scan_count_together() -> None:
     scan = scan_transactions(
         transaction_rows(memoryview(data(10) + marker(15, False)), scan_batches(data(10) + marker(15, False)), 0), {}
     )
-    aborted = AbortedRanges.of([AbortedTransaction(8, 0, 5, 0)]).with_completed(scan.completed)
+    aborted = AbortedRanges.of([AbortedTxn(8, 0, 5, 0)]).with_completed(scan.completed)
     assert aborted.hits(table).tolist() == [False, True, False, True, False, False]
     assert AbortedRanges.of([]).hits(table).tolist() == [False] * 6
 

@@ -21,7 +21,7 @@ from tidelog.model import Record, TidelogError
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.row_stream import OnCorrupt
+from tidelog.storage.log.view.row_stream import CorruptPolicy
 
 PARTITIONS = [
     (SCENARIOS, "clean", "txn-0"),
@@ -41,7 +41,7 @@ def contents(records: list[Record]) -> set[tuple[object, ...]]:
     return {tuple(record[1:]) for record in records}
 
 
-def read(view: LogView, isolation: str, on_corrupt: OnCorrupt) -> Iterator[Record]:
+def read(view: LogView, isolation: str, on_corrupt: CorruptPolicy) -> Iterator[Record]:
     wanted = view.range(isolation=isolation)
     for chunk in view.columns(wanted, on_corrupt=on_corrupt):
         yield from iter_records(chunk.columns)
@@ -51,14 +51,14 @@ def read_all_ways(view: LogView) -> list[Record]:
     """Make every call that the view has. A TidelogError ends one call, any other error fails the test."""
     found: list[Record] = []
 
-    def reading(isolation: str, on_corrupt: OnCorrupt) -> None:
+    def reading(isolation: str, on_corrupt: CorruptPolicy) -> None:
         # Record by record, because the records before an error were returned too.
         found.extend(read(view, isolation, on_corrupt))
 
     calls: list[Callable[[], object]] = [
         partial(reading, isolation, on_corrupt)
         for isolation in ("read_uncommitted", "read_committed")
-        for on_corrupt in OnCorrupt
+        for on_corrupt in CorruptPolicy
     ]
     calls += [
         view.offsets,

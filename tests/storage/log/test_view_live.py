@@ -14,7 +14,7 @@ import pytest
 from log_maker import plain, write_checkpoint, write_segment
 from tidelog.model import FileMissingError, OffsetOutOfRangeError, StorageError
 from tidelog.storage.fs import LOCAL, File, FileSystem, LocalFileSystem
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import ReadRange, RowStream
 from tidelog.storage.log.view.view_state import LoadParameters, load_view_state
@@ -188,7 +188,7 @@ def test_a_directory_that_never_holds_still(directory: Path) -> None:
         LOCAL.open(raise_missing.with_name("gone"))
 
     with pytest.raises(StorageError, match="changed 20 times"):
-        load_view_state(MeddlingFileSystem(act), LoadParameters(directory=directory, condition=Condition.HELD))
+        load_view_state(MeddlingFileSystem(act), LoadParameters(directory=directory, condition=DirectoryCondition.HELD))
 
 
 def test_the_states_of_a_view_are_frozen(directory: Path) -> None:
@@ -215,7 +215,7 @@ def test_beside_a_process_that_does_all_of_it(tmp_path: Path, seed: int) -> None
         while time.monotonic() < begun + SECONDS or reads <= 10 or lost == reads:
             assert time.monotonic() < begun + PATIENCE_S, (reads, lost)
             view = LogView(fs, tmp_path / "t-0")
-            assert view.condition is Condition.HELD
+            assert view.condition is DirectoryCondition.HELD
             end = view.log_end
             assert end >= seen_end, "the log end never falls"
             seen_end = end

@@ -14,7 +14,7 @@ from tidelog.record.decode import decode_chunk, iter_records
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.testing import Chooser, DiskFault, ManualClock, ManualScheduler, SimulatedDisk
@@ -113,7 +113,7 @@ def content(log: PartitionLog) -> bytes:
     """Return the batches from the log start to the log end, and check that they are consecutive."""
     found, offset = bytearray(), log.log_start_offset
     while offset < log.end_offset:
-        part = log.read(ReadLimits(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
+        part = log.read(LogReadRequest(start_offset=offset, max_bytes=1 << 20, isolation=Isolation.LOG_END)).data()
         table = scan_batches(part)
         if not len(table):  # a power cut lost the records before the last, empty segment
             break

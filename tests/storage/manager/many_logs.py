@@ -19,7 +19,7 @@ from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL, raise_open_file_limit
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 CONFIG = LogConfig(segment_bytes=1024, index_interval_bytes=0)
@@ -49,7 +49,7 @@ def append(log: PartitionLog, batches: int) -> None:
 def read(log: PartitionLog) -> int:
     """Read one batch of each segment with the help of its index, and return the bytes read."""
     return sum(
-        len(log.read(ReadLimits(start_offset=base + 25, max_bytes=1, min_one_message=True)).data())
+        len(log.read(LogReadRequest(start_offset=base + 25, max_bytes=1, min_one_message=True)).data())
         for base in log.base_offsets
     )
 

@@ -18,7 +18,7 @@ from tidelog.model import CancelledError, DirectoryError, FileMissingError, Lock
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.load_plan import RecoveryReason
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.partition_work import WorkProgress
 from tidelog.storage.manager.recovery.directory_recovery import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
@@ -82,7 +82,7 @@ def test_a_directory_that_was_stopped_in_order_keeps_its_files_and_its_broker_ep
     assert epoch is not None
     assert epoch > 0
     result = recover(directory, now_ms=WRITTEN_MS)
-    assert result.plan.condition is Condition.CLEAN
+    assert result.plan.condition is DirectoryCondition.CLEAN
     assert CleanShutdownFile(LOCAL, directory).read() == epoch
     assert partition_files(directory) == {name: data for name, data in before.items() if not name.endswith(".deleted")}
 
@@ -92,7 +92,7 @@ def test_a_plan_changes_nothing_and_foretells(golden: GoldenFactory, golden_copy
     before = footprint(directory)
     plan = plan_directory(LOCAL, directory, OPTIONS)
     assert footprint(directory) == before
-    assert plan.condition is Condition.UNCLEAN
+    assert plan.condition is DirectoryCondition.UNCLEAN
     result = recover_directory(LOCAL, golden_copy(SCENARIOS, "unclean"), OPTIONS)
     assert [part.name for part in plan.partitions] == [part.name for part in result.partitions]
     assert plan.segments == sum(part.recovered_segments for part in result.partitions)

@@ -10,7 +10,7 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import KRAFT_SETS, LARGE_SETS
 from tidelog.kernel import BatchTable, scan_batches
-from tidelog.storage.index import AbortedTransaction, encode_transactions
+from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.producer import ProducerState, format_snapshot, parse_snapshot
 
 
@@ -43,7 +43,7 @@ def test_snapshots_and_transaction_indexes(golden: GoldenFactory, set_name: str,
                     if ended.transaction.aborted:
                         done = ended.transaction
                         entry = (done.producer_id, done.first_offset, done.last_offset, ended.last_stable_offset)
-                        aborted.append(AbortedTransaction(*entry))
+                        aborted.append(AbortedTxn(*entry))
             index = log.with_suffix(".txnindex")
             assert encode_transactions(aborted) == (index.read_bytes() if index.exists() else b""), index
             indexes += index.exists()

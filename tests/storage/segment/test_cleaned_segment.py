@@ -10,7 +10,7 @@ from log_maker import plain
 from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction, TransactionIndexReader
+from tidelog.storage.index import AbortedTxn, TransactionIndexReader
 from tidelog.storage.segment.cleaned_segment import MAX_POSITION, CleanedSegment
 
 REACH = 2**31 - 1
@@ -34,7 +34,7 @@ def test_its_files(tmp_path: Path) -> None:
     add(made, *batches[:2])
     add(made)
     add(made, batches[2])
-    transaction = AbortedTransaction(7, 0, 10, 11)
+    transaction = AbortedTxn(7, 0, 10, 11)
     made.append_aborted(transaction)
     made.finish(mtime_ms=1_234_000)
     assert names(tmp_path) == [".index.cleaned", ".log.cleaned", ".timeindex.cleaned", ".txnindex.cleaned"]

@@ -16,7 +16,7 @@ from tidelog.kernel import Stop, scan_batches
 from tidelog.model import CorruptRecordError, StorageError
 from tidelog.storage.fs import LOCAL, File, LocalFileSystem, read_whole
 from tidelog.storage.fs.local import LocalFile
-from tidelog.storage.index import AbortedTransaction, OffsetIndexReader, TimeIndexReader
+from tidelog.storage.index import AbortedTxn, OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits
 from tidelog.storage.segment.segment import LogSegment
@@ -542,11 +542,11 @@ class TestEnd:
         (tmp_path / "t-0").mkdir()
         segment = LogSegment.create(LOCAL, tmp_path / "t-0", BASE, limits(), now_ms=NOW)
         batches = fill(segment)
-        segment.append_aborted(AbortedTransaction(7, BASE, BASE + 50, BASE))
+        segment.append_aborted(AbortedTxn(7, BASE, BASE + 50, BASE))
         (tmp_path / "t-0").rename(tmp_path / "t-0.1-delete")
         segment.set_directory(tmp_path / "t-0.1-delete")
         put(segment, plain(BASE + 100))
-        segment.append_aborted(AbortedTransaction(7, BASE + 60, BASE + 70, BASE))
+        segment.append_aborted(AbortedTxn(7, BASE + 60, BASE + 70, BASE))
         assert segment.truncate_to(BASE + 50) == sum(map(len, batches[5:])) + len(plain(BASE))
         segment.flush()
         segment.close()

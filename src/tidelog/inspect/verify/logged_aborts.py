@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidelog.storage.index.transaction_index import AbortedTransaction
+from tidelog.storage.index.transaction_index import AbortedTxn
 from tidelog.storage.log.view.transaction_scan import ABORT, TransactionRows, scan_transactions
 
 
@@ -26,7 +26,7 @@ class LoggedAborts:
     """The aborts that one segment shows. Keys are offsets of abort markers."""
 
     producers: dict[int, int] = field(default_factory=dict)
-    transactions: dict[int, AbortedTransaction] = field(default_factory=dict)
+    transactions: dict[int, AbortedTxn] = field(default_factory=dict)
     """The transactions whose data the log still has."""
     first_known: int = 0
     """The log's first offset. A transaction that begins below it may have begun at any lower offset."""
@@ -38,7 +38,7 @@ class LoggedAborts:
         """The (marker, producer id) pairs of the aborts that an index must list."""
         return [(marker, entry.producer_id) for marker, entry in self.transactions.items()]
 
-    def contradiction(self, entry: AbortedTransaction) -> str | None:
+    def contradiction(self, entry: AbortedTxn) -> str | None:
         """Return a clause that describes the error in an index entry, or None if the entry is right."""
         producer_id = self.producers.get(entry.last_offset)
         if producer_id != entry.producer_id:
@@ -82,9 +82,7 @@ def logged_aborts(
     )
     stable = _stable_offsets([(first, last) for _, first, last, _ in spans], list(scan.open.values()))
     aborted = [
-        AbortedTransaction(producer_id, first, last, stable[last])
-        for producer_id, first, last, is_abort in spans
-        if is_abort
+        AbortedTxn(producer_id, first, last, stable[last]) for producer_id, first, last, is_abort in spans if is_abort
     ]
     marker_rows = np.flatnonzero(rows.kind == ABORT)
     markers = dict(zip(rows.last_offset[marker_rows].tolist(), rows.producer_id[marker_rows].tolist(), strict=True))

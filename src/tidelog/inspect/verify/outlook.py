@@ -6,14 +6,14 @@ would be truncated. The functions are pure.
 
 from __future__ import annotations
 
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan
 
 
 def outlook(plan: PartitionPlan, view: LogView) -> str:
     """Return the sentence, such as ``recovers 3 segments from 1960 (unflushed)`` or ``loads it as it is``."""
-    if view.condition is Condition.HELD:
+    if view.condition is DirectoryCondition.HELD:
         return f"nothing: a running process holds the directory (pid {view.directory_state.holder})"
     deeds = []
     if plan.leftovers.removals:
@@ -26,7 +26,7 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         reasons = ", ".join(sorted({segment.reason.value for segment in plan.recover}))
         deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
     tail = view.state.invalid_tail
-    if tail is not None and view.condition is Condition.UNCLEAN:
+    if tail is not None and view.condition is DirectoryCondition.UNCLEAN:
         deeds.append(
             f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})"
         )

@@ -28,7 +28,7 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpo
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.log.load.listing import SegmentFiles, list_partition
 from tidelog.storage.log.load.load_plan import first_unflushed_base
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.transaction_scan import TransactionRows
 from tidelog.storage.log.view.view_state import stop_reason
@@ -77,7 +77,7 @@ def check_partition(
     ``check_log``."""
     directory = view.directory
     listing = list_partition(fs, directory)
-    is_clean = view.directory_state.condition is Condition.CLEAN
+    is_clean = view.directory_state.condition is DirectoryCondition.CLEAN
     unflushed = _first_untrimmed(view, listing.base_offsets)
     walk = _Walk(may_have_gaps=known.may_have_gaps, log_start=_checkpointed_start(view))
     epochs = _read_epochs(fs, directory, walk)
@@ -116,7 +116,7 @@ def check_partition(
 def _first_untrimmed(view: LogView, base_offsets: Sequence[int]) -> int:
     """Return the base offset of the first segment whose indexes may still be preallocated, or lack entries. In Kafka
     4.4 a clean shutdown trims the indexes of every log except the metadata log, which the quorum closes itself."""
-    if view.directory_state.condition is not Condition.CLEAN:
+    if view.directory_state.condition is not DirectoryCondition.CLEAN:
         return _first_unflushed(view, base_offsets)
     return base_offsets[-1] if view.directory.name == METADATA_DIRECTORY and base_offsets else _NEVER
 

@@ -25,7 +25,7 @@ from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.protocol.fetch import NO_DIVERGENCE, AbortedTransaction, DivergingEpoch, FetchRequest, PartitionData
 from tidelog.server.fetching.fetch_session import CachedPartition, PartitionResult
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.storage.log.partition_log import LogRead, ReadLimits
+from tidelog.storage.log.partition_log import LogRead, LogReadRequest
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def _read(
         if limits.is_followers:
             partition.require_replica(limits.replica_id, wanted.current_leader_epoch)
         log_read = partition.read(
-            ReadLimits(
+            LogReadRequest(
                 start_offset=wanted.fetch_offset,
                 max_bytes=max(0, min(wanted.partition_max_bytes, max_bytes)),
                 isolation=limits.isolation,

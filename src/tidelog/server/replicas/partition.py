@@ -30,7 +30,7 @@ from tidelog.server.replicas.purgatory import Purgatory, wait_until
 from tidelog.server.timers import Timers
 from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.partition_log import LogRead, PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogRead, LogReadRequest, PartitionLog
 from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
@@ -283,7 +283,9 @@ class Partition:
 
     # --- reading ---
 
-    def read(self, limits: ReadLimits, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH) -> LogRead:
+    def read(
+        self, limits: LogReadRequest, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH
+    ) -> LogRead:
         """Return the file positions of the records from an offset on. If the fetcher's log diverges, nothing is read.
         Raise ApiError as ``leading_log`` does, and OffsetOutOfRangeError."""
         log = self.leading_log(leader_epoch)

@@ -21,9 +21,9 @@ from typing import Self
 from tidelog.model import Isolation, OffsetOutOfRangeError, TopicPartition
 from tidelog.spark.read.options import EARLIEST, LATEST, Bound, OnCorrupt, ReadOptions, Until
 from tidelog.spark.schema import Mode
-from tidelog.storage.log.view.aborted_ranges import AbortedRanges
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
+from tidelog.storage.log.view.row_stream import CorruptPolicy
+from tidelog.storage.log.view.transaction_scan import AbortedRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class _Reading:
             timestamp_ms,
             isolation=self._isolation,
             until=self.until,
-            on_corrupt=StreamOnCorrupt.SKIP if skip else StreamOnCorrupt.FAIL,
+            on_corrupt=CorruptPolicy.SKIP if skip else CorruptPolicy.FAIL,
         )
         return None if record is None else record.offset
 

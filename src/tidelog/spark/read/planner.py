@@ -34,7 +34,7 @@ from tidelog.spark.read.splitting import PartitionRange, SplitBoundaries, SplitP
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import BY_PATH, path_of
-from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
 
@@ -136,7 +136,7 @@ def find_partitions(
         state = read_directory_state(BY_PATH, log_dir, None if before is None else before.get(log_dir))
         for warning in state.warnings:
             warn(warning)
-        if state.condition is Condition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
+        if state.condition is DirectoryCondition.HELD and options.until is Until.AUTO and options.mode is Mode.RECORDS:
             warn(
                 f"Process {state.holder} holds {log_dir}: reading up to the high watermarks it checkpointed; "
                 "set until=log_end to read further"
@@ -277,7 +277,7 @@ def _hold_to_log(
 
 def _warn_of_tail(view: LogView, partition: TopicPartition, warn: Warn) -> None:
     tail = view.state.invalid_tail
-    if tail is not None and view.condition is not Condition.HELD:
+    if tail is not None and view.condition is not DirectoryCondition.HELD:
         warn(
             f"{partition} ends at offset {view.log_end}: the {tail.length} bytes after it are no valid batch "
             f"({tail.reason}; file {tail.path}, position {tail.position})"

@@ -18,8 +18,8 @@ from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.view.aborted_ranges import AbortedRanges
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
+from tidelog.storage.log.view.transaction_scan import AbortedRanges
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 
 SMALL_TASK_BYTES = 4 * 1024 * 1024
@@ -53,7 +53,9 @@ class Piece:
 
     def trimmed(self) -> Piece:
         """Return the piece without state that no worker needs: other segments, file names, the recovered tail."""
-        reaches_end = self.end >= self.state.log_end.message_offset and self.state.condition is not Condition.HELD
+        reaches_end = (
+            self.end >= self.state.log_end.message_offset and self.state.condition is not DirectoryCondition.HELD
+        )
         state = replace(
             self.state,
             listing=sort_names(()),

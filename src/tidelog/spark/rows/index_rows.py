@@ -31,8 +31,8 @@ from tidelog.spark.schema import INDEX
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.index.offset_index import OffsetIndexReader
 from tidelog.storage.index.time_index import TimeIndexReader
-from tidelog.storage.index.transaction_index import AbortedTransaction, TransactionIndexReader
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.index.transaction_index import AbortedTxn, TransactionIndexReader
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.segment.file_names import FileKind
@@ -54,7 +54,7 @@ def index_rows(whole: WholePartition, _options: ReadOptions) -> Iterator[pa.Reco
             try:
                 data = _written(view.fs, path) if unfinished else read_whole(view.fs, path)
             except FileMissingError:
-                if view.condition is not Condition.HELD:
+                if view.condition is not DirectoryCondition.HELD:
                     raise
                 continue  # its owner deleted the segment meanwhile
             columns, error = _entries(kind, data, segment.base_offset, path)
@@ -65,7 +65,7 @@ def index_rows(whole: WholePartition, _options: ReadOptions) -> Iterator[pa.Reco
 
 def _is_unfinished(view: LogView, segment: ViewSegment) -> bool:
     is_active = segment.base_offset == view.state.segments.last.base_offset
-    return (is_active and view.condition is Condition.HELD) or view.state.was_recovered(segment)
+    return (is_active and view.condition is DirectoryCondition.HELD) or view.state.was_recovered(segment)
 
 
 def _written(fs: FileSystem, path: Path) -> bytes:
@@ -96,7 +96,7 @@ def _entries(kind: FileKind, data: bytes, base_offset: int, path: Path) -> tuple
 
 def _aborted(reader: TransactionIndexReader, data: bytes, path: Path) -> tuple[_Columns, IndexCorruptError | None]:
     error = _rest(data, len(reader) * reader.ENTRY_SIZE, path)
-    entries: list[AbortedTransaction] = []
+    entries: list[AbortedTxn] = []
     try:
         entries.extend(reader)
     except IndexCorruptError as damage:

@@ -22,8 +22,7 @@ from tidelog.spark.read.options import OnCorrupt, ReadOptions
 from tidelog.spark.read.split import Piece
 from tidelog.spark.schema import HEADERS
 from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
-from tidelog.storage.log.view.row_stream import OnCorrupt as StreamOnCorrupt
-from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
+from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, Rows, RowStream
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def record_batches(
     stream = RowStream(
         piece,
         wanted,
-        on_corrupt=StreamOnCorrupt.SKIP if skip else StreamOnCorrupt.FAIL,
+        on_corrupt=CorruptPolicy.SKIP if skip else CorruptPolicy.FAIL,
         on_skipped=report.add,
         on_lost=None if options.fail_on_data_loss else _warn_of_loss,
         verify_crc=options.verify_checksums,

@@ -21,7 +21,7 @@ from tidelog.spark.read.split import Piece
 from tidelog.spark.rows.record_rows import codec_names
 from tidelog.spark.schema import SEGMENTS
 from tidelog.storage.fs import FileStat
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.row_stream import SkippedRange
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
@@ -57,7 +57,7 @@ def _open(piece: Piece, segment: ViewSegment) -> tuple[SegmentReader, ViewState]
     try:
         return segment.open(piece.fs, piece.directory), piece.state
     except FileMissingError:
-        if piece.state.condition is not Condition.HELD:
+        if piece.state.condition is not DirectoryCondition.HELD:
             raise
     state = piece.refresh()  # it may have been compacted and swapped in again
     again = state.segments.floor(segment.base_offset)

@@ -4,16 +4,16 @@ from tidelog.storage.index.mapped_index import MappedIndex
 from tidelog.storage.index.offset_index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition
 from tidelog.storage.index.time_index import TimeIndexReader, TimeIndexWriter, TimestampOffset
 from tidelog.storage.index.transaction_index import (
-    AbortedTransaction,
     AbortedTransactions,
+    AbortedTxn,
     TransactionIndexReader,
     TransactionIndexWriter,
     encode_transactions,
 )
 
 __all__ = [
-    "AbortedTransaction",
     "AbortedTransactions",
+    "AbortedTxn",
     "MappedIndex",
     "OffsetIndexReader",
     "OffsetIndexWriter",

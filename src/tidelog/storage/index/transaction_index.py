@@ -26,7 +26,7 @@ _ENTRY = Struct(">hqqqq")
 _VERSION = 0
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     """``last_offset`` is the abort marker's. ``last_stable_offset`` is the log's when the marker was written."""
 
     producer_id: int
@@ -41,7 +41,7 @@ class AbortedTransaction(NamedTuple):
 class AbortedTransactions(NamedTuple):
     """The aborted transactions of one segment. If they are not ``complete``, read the next segment's index too."""
 
-    transactions: list[AbortedTransaction]
+    transactions: list[AbortedTxn]
     complete: bool
 
 
@@ -58,7 +58,7 @@ class TransactionIndexReader:
     def __len__(self) -> int:
         return len(self._data) // self.ENTRY_SIZE
 
-    def __iter__(self) -> Iterator[AbortedTransaction]:
+    def __iter__(self) -> Iterator[AbortedTxn]:
         whole = len(self) * self.ENTRY_SIZE
         for number, (version, *fields) in enumerate(_ENTRY.iter_unpack(self._data[:whole])):
             if version != _VERSION:
@@ -67,7 +67,7 @@ class TransactionIndexReader:
                     path=self._path,
                     position=number * self.ENTRY_SIZE,
                 )
-            yield AbortedTransaction(*fields)
+            yield AbortedTxn(*fields)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> AbortedTransactions:
         """Return the aborted transactions with records in ``[fetch_offset, upper_bound_offset)``.
@@ -118,7 +118,7 @@ class TransactionIndexWriter:
     def size_bytes(self) -> int:
         return self._size or 0
 
-    def append(self, transaction: AbortedTransaction) -> None:
+    def append(self, transaction: AbortedTxn) -> None:
         """Add an entry. Raise ValueError if its last offset is not above the last one appended by this writer."""
         if self._last_offset is not None and transaction.last_offset <= self._last_offset:
             raise ValueError(
@@ -130,7 +130,7 @@ class TransactionIndexWriter:
         self._last_offset = transaction.last_offset
         self._dirty = True
 
-    def transactions(self) -> list[AbortedTransaction]:
+    def transactions(self) -> list[AbortedTxn]:
         return list(self._reader())
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> AbortedTransactions:
@@ -212,6 +212,6 @@ class TransactionIndexWriter:
             file.close()
 
 
-def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
+def encode_transactions(transactions: Iterable[AbortedTxn]) -> bytes:
     """Return the bytes of a complete ``.txnindex`` file."""
     return b"".join(transaction.to_bytes() for transaction in transactions)

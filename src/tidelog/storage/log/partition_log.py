@@ -12,7 +12,7 @@ append_as_leader       a client's or coordinator's set: checked, given offsets  
 append_as_follower     a leader's batches, unchanged                                  ``follower_check``, the same
 adopt                  a staged file, which becomes the segment at the log end        ``adopt.adoption``
 truncate               removes records that the leader does not have                  ``truncation``
-delete, retention      remove the oldest records                                      ``deletion``, ``retention``
+delete, retention      remove the oldest records                                      ``record_removal``, ``retention``
 replace, split         replace segments by rewritten ones, for the cleaner            ``replacement``
 read, look up          use immutable snapshots of segments and offsets, without lock  ``readable_log``
 =====================  =============================================================  ==============================
@@ -47,18 +47,17 @@ from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
 from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, write_run, write_set, write_single
 from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
-from tidelog.storage.log.append.produce_check import check_own, raise_for
+from tidelog.storage.log.append.own_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
-from tidelog.storage.log.change.deletion import delete_oldest, increment_log_start, retention_state
 from tidelog.storage.log.change.flush import flush_held, note, plan_flush, sync
+from tidelog.storage.log.change.record_removal import delete_oldest, increment_log_start, truncate_fully, truncate_to
 from tidelog.storage.log.change.replacement import (
     create_cleaned_segment,
     discard,
     replace_segments,
     split_into_cleaned_segments,
 )
-from tidelog.storage.log.change.retention import RetentionDecision, decide_retention
-from tidelog.storage.log.change.truncation import truncate_fully, truncate_to
+from tidelog.storage.log.change.retention import RetentionDecision, RetentionState, decide_retention
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadedLog
 from tidelog.storage.log.load.open_request import OpenRequest, load_or_create, new_state
@@ -66,7 +65,7 @@ from tidelog.storage.log.readable_log import ReadableLog
 from tidelog.storage.log.state.log_counters import LogCounters
 from tidelog.storage.log.state.log_epochs import LogEpochs
 from tidelog.storage.log.state.log_lifecycle import LogLifecycle
-from tidelog.storage.log.state.log_read import LogRead, ReadLimits
+from tidelog.storage.log.state.log_read import LogRead, LogReadRequest
 from tidelog.storage.log.state.log_tasks import LogTasks
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 from tidelog.storage.segment.cleaned_segment import CleanedSegment, FinishedSegment
@@ -299,7 +298,7 @@ class PartitionLog(ReadableLog):
         """Apply retention and return the deletions with their reasons. ``remove_deleted`` removes the files later."""
         with self._lifecycle.files:
             with self._lifecycle.writing:
-                decision = decide_retention(retention_state(self._state, self._clock.now_ms()))
+                decision = decide_retention(RetentionState.of(self._state, self._clock.now_ms()))
                 delete_oldest(self._state, len(decision.deletions))
             self._write_epochs_behind()
         for deletion in decision.deletions:
@@ -488,4 +487,4 @@ class PartitionLog(ReadableLog):
             self.flush()
 
 
-__all__ = ["Isolation", "LogRead", "OpenRequest", "PartitionLog", "ReadLimits"]
+__all__ = ["Isolation", "LogRead", "LogReadRequest", "OpenRequest", "PartitionLog"]

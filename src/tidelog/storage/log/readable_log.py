@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.model import ClosedError, CorruptRecordError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
-from tidelog.storage.index import AbortedTransaction, TimestampOffset
+from tidelog.storage.index import AbortedTxn, TimestampOffset
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.state.log_counters import LogCounters, LogMetrics, log_metrics
 from tidelog.storage.log.state.log_lifecycle import LogLifecycle
-from tidelog.storage.log.state.log_read import LogRead, ReadLimits, collect_aborted, read_segments, readable_end
+from tidelog.storage.log.state.log_read import LogRead, LogReadRequest, collect_aborted, read_segments, readable_end
 from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.log.view.list_offsets import ListedOffset, list_offset
 from tidelog.storage.producer import LastRecord, ProducerEntry
@@ -132,9 +132,9 @@ class ReadableLog:
 
     # --- reading ---
 
-    def read(self, limits: ReadLimits) -> LogRead:
+    def read(self, request: LogReadRequest) -> LogRead:
         """Read batches from an offset on without a lock; see ``log_read``."""
-        return self._look(lambda: read_segments(self._state.segments, self.offsets(), limits, self.directory))
+        return self._look(lambda: read_segments(self._state.segments, self.offsets(), request, self.directory))
 
     def read_through(self, start: int, end: int, max_bytes: int) -> Iterator[tuple[bytes, BatchTable]]:
         """Yield the complete batches with records in [start, end), about ``max_bytes`` at a time, but at least one
@@ -145,7 +145,9 @@ class ReadableLog:
         or above its start, because another read would find the same, and the errors of ``read``.
         """
         while start < end:
-            data = self.read(ReadLimits(start_offset=start, max_bytes=max_bytes, isolation=Isolation.LOG_END)).data()
+            data = self.read(
+                LogReadRequest(start_offset=start, max_bytes=max_bytes, isolation=Isolation.LOG_END)
+            ).data()
             if not data:
                 return
             table = scan_batches(data)
@@ -180,7 +182,7 @@ class ReadableLog:
         request = list_request(self._state.segments, self._state.epochs, start, end, max_record_bytes=limit)
         return self._look(lambda: list_offset(timestamp, request))
 
-    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         """Return aborted transactions that begin below ``end``. Read the indexes from ``start``'s segment on.
 
         Like Kafka's cleaner, include transactions that ended before ``start`` but above the log start.
@@ -210,7 +212,7 @@ class ReadableLog:
                 snapshot = self._state.offset_snapshot()
         return snapshot
 
-    def _aborted(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+    def _aborted(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         first = self._state.segments.floor(start)
         return collect_aborted(
             self._state.segments, start if first is None else first.base_offset, self.log_start_offset, end

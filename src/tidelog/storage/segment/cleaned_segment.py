@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidelog.kernel import BatchTable
 from tidelog.model import StorageError
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.index import AbortedTransaction, encode_transactions
+from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
 
@@ -53,7 +53,7 @@ class CleanedSegment:
         self._directory = directory
         self._builder = IndexBuilder(base_offset, index_interval_bytes)
         self._entries: list[Entries] = []
-        self._aborted: list[AbortedTransaction] = []
+        self._aborted: list[AbortedTxn] = []
         for kind in SEGMENT_KINDS:
             fs.remove(self._path_of(kind), missing_ok=True)
         self._file = fs.open(self.path, create=True)
@@ -75,7 +75,7 @@ class CleanedSegment:
         self._entries.append(self._builder.add(table, shift=self.size - int(table.position[0])))
         self.size += self._file.pwrite(data, self.size)
 
-    def append_aborted(self, transaction: AbortedTransaction) -> None:
+    def append_aborted(self, transaction: AbortedTxn) -> None:
         """Add a transaction whose marker lies in this segment. Transactions come in marker order."""
         self._aborted.append(transaction)
 

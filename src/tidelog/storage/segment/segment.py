@@ -32,8 +32,8 @@ from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem
 from tidelog.storage.index import (
-    AbortedTransaction,
     AbortedTransactions,
+    AbortedTxn,
     OffsetIndexWriter,
     OffsetPosition,
     TimeIndexWriter,
@@ -211,7 +211,7 @@ class LogSegment:
             offset_index.append(last_offset, start)
             time_index.maybe_append(*builder.largest)
 
-    def append_aborted(self, transaction: AbortedTransaction) -> None:
+    def append_aborted(self, transaction: AbortedTxn) -> None:
         self._indexes.transactions.append(transaction)
 
     def has_room_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:

@@ -28,7 +28,7 @@ import numpy as np
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import FileSystem, sync_whole, write_atomically
-from tidelog.storage.index import AbortedTransaction, encode_transactions
+from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -126,7 +126,7 @@ def rebuild_segment(
     fs: FileSystem,
     directory: Path,
     walk: SegmentWalk,
-    aborted: Sequence[AbortedTransaction],
+    aborted: Sequence[AbortedTxn],
     *,
     below_recovery_point: bool = False,
 ) -> RecoveredSegment:

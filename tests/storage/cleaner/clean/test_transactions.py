@@ -16,13 +16,13 @@ from storage.cleaner.clean_home import (
     some_map,
 )
 from tidelog.model import CorruptRecordError
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.partition_log import PartitionLog
 
 P1, P2, P3, P4 = 1, 2, 3, 4
 
 
-def aborted(log: PartitionLog) -> list[AbortedTransaction]:
+def aborted(log: PartitionLog) -> list[AbortedTxn]:
     return [*log.aborted_transactions(0, log.end_offset)]
 
 
@@ -146,7 +146,7 @@ class TestAborted:
         home.transact(log, P2, [6, 7])
         home.commit(log, P2)
         log.roll()
-        both = [AbortedTransaction(P1, 8, 10, 11), AbortedTransaction(P2, 11, 16, 17)]
+        both = [AbortedTxn(P1, 8, 10, 11), AbortedTxn(P2, 11, 16, 17)]
         assert no_transaction_is_open(log)
         assert aborted(log) == both
         bases = [0, 2, 4, 6, 7, 10, 13, 15, 16, 17, 19]

@@ -16,7 +16,7 @@ from tidelog.record.decode import decode_columns
 from tidelog.spark.jobs.compaction.key_ranges import KEYS, newest
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
 from tidelog.storage.cleaner.clean.segment_chunks import validated_chunks
-from tidelog.storage.log.view.aborted_ranges import AbortedRanges
+from tidelog.storage.log.view.transaction_scan import AbortedRanges
 from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.segment import LogSegment
 

@@ -23,7 +23,7 @@ from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.cleaner.cleaner_settings import enough_map_bytes
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import LastRecord
 from tidelog.storage.segment.cleaned_segment import CleanedSegment
@@ -85,7 +85,7 @@ class _StagedLog:
     def high_watermark(self) -> int:
         return self._log.high_watermark
 
-    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         return self._log.aborted_transactions(start, end)
 
     def last_records_of_active_producers(self) -> Mapping[int, LastRecord]:

@@ -16,7 +16,7 @@ from tidelog.spark.jobs.staging import new_staging
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.compact.log_compaction import LogToCompact
@@ -38,7 +38,7 @@ class SpreadLog:
     first_dirty: int
     first_uncleanable: int
     high_watermark: int
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedTxn, ...]
     last_records: Mapping[int, LastRecord]
     legacy_delete_horizon_ms: int
     now_ms: int
@@ -84,7 +84,7 @@ class SpreadLog:
         LOCAL.make_dir(staging)
         return staging
 
-    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         """Return the aborted transactions in the range, as the log itself does."""
         return tuple(one for one in self.aborted if one.last_offset >= start and one.first_offset < end)
 

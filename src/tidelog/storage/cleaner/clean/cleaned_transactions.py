@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tidelog.model import CorruptRecordError
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.producer import read_marker
 from tidelog.storage.segment.segment_reader import Chunk
 
@@ -39,7 +39,7 @@ class TransactionDecisions(NamedTuple):
     """The decisions for the batches of a chunk."""
 
     discardable: npt.NDArray[np.bool_]
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedTxn, ...]
     """The transactions whose markers are among the batches and stay, in marker order."""
 
 
@@ -48,21 +48,21 @@ class _Aborted:
 
     __slots__ = ("has_data", "transaction")
 
-    def __init__(self, transaction: AbortedTransaction) -> None:
+    def __init__(self, transaction: AbortedTxn) -> None:
         self.transaction = transaction
         self.has_data = False
 
 
 class CleanedTransactions:
     def __init__(self) -> None:
-        self._future: list[tuple[int, AbortedTransaction]] = []
+        self._future: list[tuple[int, AbortedTxn]] = []
         """A heap of future aborted transactions, ordered by first offset."""
         self._aborted: dict[int, _Aborted] = {}
         """The open aborted transactions by producer."""
         self._with_data: set[int] = set()
         """The producers whose other transactions have data here."""
 
-    def add(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def add(self, aborted: Iterable[AbortedTxn]) -> None:
         """Add transactions that the next batches may belong to. A transaction may be added twice."""
         for transaction in aborted:
             heappush(self._future, (transaction.first_offset, transaction))
@@ -74,7 +74,7 @@ class CleanedTransactions:
         if not table.summary.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
             return TransactionDecisions(discardable, ())
         rows = np.flatnonzero(table.is_transactional | table.is_control)
-        kept: list[AbortedTransaction] = []
+        kept: list[AbortedTxn] = []
         columns = (rows, table.last_offset[rows], table.producer_id[rows], table.is_control[rows])
         for row, last_offset, producer_id, is_control in zip(*(column.tolist() for column in columns), strict=True):
             self._begin_up_to(last_offset)
@@ -97,7 +97,7 @@ class CleanedTransactions:
         transaction.has_data = True
         return True
 
-    def _pass_control(self, chunk: Chunk, row: int, producer_id: int, kept: list[AbortedTransaction]) -> bool:
+    def _pass_control(self, chunk: Chunk, row: int, producer_id: int, kept: list[AbortedTxn]) -> bool:
         if chunk.table.record_count[row] <= 0:
             return True
         if producer_id < 0:

@@ -30,7 +30,7 @@ from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.retention_rules import RetentionRules
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache, validated
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_reader import Chunk
@@ -43,7 +43,7 @@ class _Decided(NamedTuple):
     segment: LogSegment
     chunk: Chunk
     retention: BatchRetention
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedTxn, ...]
     """The transactions whose markers are in the chunk and stay."""
     rules: CleaningRules
 
@@ -51,7 +51,7 @@ class _Decided(NamedTuple):
 class _Filtered(NamedTuple):
     segment: LogSegment
     cleaned: CleanedBatches
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedTxn, ...]
 
 
 class _Written(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from tidelog.kernel import BatchTable
 from tidelog.storage.log.append.append_validation import Validated
-from tidelog.storage.log.append.record_opening import NO_CONVERSION, ConversionStats
+from tidelog.storage.log.append.record_conversion import NO_CONVERSION, ConversionStats
 from tidelog.storage.producer import CachedBatch
 
 

@@ -59,12 +59,12 @@ from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
 from tidelog.storage.log.append.old_format import OldFormatAppend, prepare
 from tidelog.storage.log.append.record_checks import check_batch
-from tidelog.storage.log.append.record_conversion import convert
-from tidelog.storage.log.append.record_opening import (
+from tidelog.storage.log.append.record_conversion import (
     NO_CONVERSION,
     V2_HEADER_BYTES,
     ConversionStats,
     check_payload,
+    convert,
     open_payload,
     open_records,
 )

@@ -26,7 +26,7 @@ from tidelog.record.attributes import NONE, ZSTD
 from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES, MessageFields, build_set, restamp_message
 from tidelog.record.rows import iter_records
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.record_opening import NO_CONVERSION, ConversionStats, OpenedRecords, header_bytes
+from tidelog.storage.log.append.record_conversion import NO_CONVERSION, ConversionStats, OpenedRecords, header_bytes
 
 _NO_PRODUCER = -1
 

@@ -1,24 +1,175 @@
-"""The conversion of checked records to one v2 batch, for another codec or format, or new offsets.
+"""The records of an append: read and checked batch by batch, then converted to one v2 batch where they cannot stay.
 
-Records keep key, value, headers and timestamp (-1 if they come from format v0); they get new offsets. The new batch has
-the producer fields of the first batch. Deltas are relative to the first record's timestamp even if the log sets the
-time: readers then use the header's timestamp. Pure. Source: Kafka's ``LogValidator``, ``MemoryRecordsBuilder``.
+Errors come in Kafka's order. Converted records keep key, value, headers and timestamp (-1 if they come from format v0);
+they get new offsets. The new batch has the producer fields of the first batch. Deltas are relative to the first
+record's timestamp even if the log sets the time: readers then use the header's timestamp. Pure. Source: Kafka's
+``LogValidator``, ``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``, ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel import BatchRow, ColumnEncoder, Payload, encode_records, seal_batch
-from tidelog.model import InvalidRecordError, TimestampType
-from tidelog.record.attributes import CONTROL_FLAG, NONE, TRANSACTIONAL_FLAG, batch_attributes
-from tidelog.record.compression import compress
+from tidelog.kernel import (
+    BatchRow,
+    BatchTable,
+    ColumnDecoder,
+    ColumnEncoder,
+    Payload,
+    RecordColumns,
+    encode_records,
+    seal_batch,
+)
+from tidelog.model import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    TimestampType,
+)
+from tidelog.record.attributes import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    NONE,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    ZSTD,
+    batch_attributes,
+)
+from tidelog.record.codec.limit import PayloadTooLargeError
+from tidelog.record.compression import compress, decompress
+from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
+from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
+from tidelog.record.record_size import require_messages, require_records
 from tidelog.record.rows import iter_records
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
-from tidelog.storage.log.append.record_opening import V2_HEADER_BYTES, ConversionStats, OpenedRecords
+from tidelog.storage.log.append.record_checks import check_batch, check_messages, check_records
+from tidelog.storage.producer import AppendOrigin
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+V2_HEADER_BYTES = 61
 _NO_PRODUCER = -1
 _NO_EPOCH = -1
+
+
+class ConversionStats(NamedTuple):
+    """The memory and conversion cost of an append. Source: Kafka's ``RecordValidationStats``."""
+
+    temporary_bytes: int
+    """Uncompressed bytes of records that were decompressed or rebuilt."""
+    converted_records: int
+    """Records written into a new batch."""
+
+
+NO_CONVERSION = ConversionStats(0, 0)
+
+
+class OpenedRecords(NamedTuple):
+    """Checked records: ``columns`` of one v2 batch, or ``messages`` of format v0 or v1."""
+
+    first: BatchRow
+    columns: RecordColumns | None
+    messages: list[LegacyMessage]
+    plain_bytes: int
+    """Bytes of headers and records as Kafka counts them: a header has the size of the *stored* format's."""
+
+    @property
+    def lowest_timestamp(self) -> int:
+        if self.columns is not None:
+            return int(self.columns.timestamp.min())
+        return min(message.timestamp for message in self.messages)
+
+
+def open_records(
+    buffer: bytearray, table: BatchTable, rules: AppendRules, origin: AppendOrigin, now_ms: int
+) -> OpenedRecords:
+    """Read and check all records of ``table``, at least one batch, from ``buffer``.
+
+    Raise the errors of ``record_checks``, InvalidRecordError for malformed records, and InvalidTimestampError for a
+    negative timestamp other than -1, which no new batch may have.
+    """
+    first = table.row(0)
+    columns, messages, plain_bytes = None, [], 0
+    for row in table.rows():
+        check_batch(row, first.magic, rules, origin)
+        entry = memoryview(buffer)[row.position : row.position + row.size]
+        plain_bytes += header_bytes(rules.magic, row.attributes & CODEC_MASK)
+        if row.magic >= CURRENT_MAGIC:
+            payload = open_payload(entry, row, rules)
+            columns = check_payload(payload, row, rules, now_ms)
+            plain_bytes += len(memoryview(payload))
+        else:
+            found = _read(entry, row)
+            if row.attributes & CODEC_MASK:
+                require_messages(found, rules.max_record_bytes)
+            check_messages(found, row, rules, now_ms)
+            plain_bytes += sum(map(_message_bytes, found))
+            messages += found
+    opened = OpenedRecords(first, columns, messages, plain_bytes)
+    if opened.lowest_timestamp < -1:
+        raise InvalidTimestampError(f"a record has the timestamp {opened.lowest_timestamp}")
+    return opened
+
+
+def open_payload(batch: memoryview, row: BatchRow, rules: AppendRules) -> Buffer:
+    """Return the uncompressed records of a v2 batch.
+
+    Raise RecordTooLargeError if they exceed ``max_plain_bytes``, and InvalidRecordError if a single one is too large.
+    """
+    codec = row.attributes & CODEC_MASK
+    try:
+        payload = decompress(codec, batch[V2_HEADER_BYTES:], max_bytes=rules.max_plain_bytes)
+    except PayloadTooLargeError as error:
+        raise RecordTooLargeError(error.message, position=row.position) from None
+    if codec:
+        require_records(payload, rules.max_record_bytes)
+    return payload
+
+
+def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: int) -> RecordColumns:
+    """Check the uncompressed records of a v2 batch, whose offsets may be any. Raise the errors of ``open_records``."""
+    decoder = ColumnDecoder()
+    try:
+        decoder.add_payload(
+            payload,
+            base_offset=0,
+            base_timestamp=row.base_timestamp,
+            max_timestamp=row.max_timestamp,
+            attributes=row.attributes,
+            record_count=row.record_count,
+            last_offset=2**31 - 1,
+        )
+    except CorruptRecordError as error:
+        raise InvalidRecordError(error.message, position=row.position) from None
+    columns = decoder.finish()
+    key_valid = columns.key_valid
+    assert key_valid is not None, "keys were asked for"
+    is_log_append = bool(row.attributes & TIMESTAMP_TYPE_FLAG)
+    check_records(key_valid, columns.timestamp, is_log_append=is_log_append, rules=rules, now_ms=now_ms)
+    return columns
+
+
+def header_bytes(magic: int, codec: int) -> int:
+    """Return the bytes around a batch's records: a v2 header, a wrapper, or none around single old messages."""
+    if magic >= CURRENT_MAGIC:
+        return V2_HEADER_BYTES
+    return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]
+
+
+def _read(entry: memoryview, row: BatchRow) -> list[LegacyMessage]:
+    if row.attributes & CODEC_MASK == ZSTD:
+        raise InvalidRecordError(f"a message of format v{row.magic} cannot be compressed with zstd")
+    try:
+        return read_messages(entry, checked=False)
+    except InvalidWrapperError as error:
+        raise InvalidRecordError(error.message, position=row.position) from None
+
+
+def _message_bytes(message: LegacyMessage) -> int:
+    data = sum(len(part) for part in (message.key, message.value) if part is not None)
+    return PREFIX_BYTES + OVERHEAD_BYTES[message.magic] + data
 
 
 class Converted(NamedTuple):

@@ -38,8 +38,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_state import LogState
 
 
 class RetentionRule(enum.StrEnum):
@@ -85,6 +87,30 @@ class RetentionState:
     log_start_offset: int
     high_watermark: int
     now_ms: int
+
+    @classmethod
+    def of(cls, state: LogState, now_ms: int) -> Self:
+        """Return an open log's facts."""
+        segments = list(state.segments)
+        ends = [segment.base_offset for segment in segments[1:]] + [state.offsets.log_end.message_offset]
+        return cls(
+            segments=tuple(
+                RetentionSegment(
+                    base_offset=segment.base_offset,
+                    end_offset=end,
+                    size_bytes=segment.size,
+                    largest_timestamp_ms=segment.max_timestamp.timestamp
+                    if segment.max_timestamp.timestamp >= 0
+                    else None,
+                    modified_ms=segment.modified_ms,
+                )
+                for segment, end in zip(segments, ends, strict=True)
+            ),
+            config=state.config,
+            log_start_offset=state.offsets.log_start,
+            high_watermark=state.offsets.high_watermark.message_offset,
+            now_ms=now_ms,
+        )
 
     def is_active(self, segment: RetentionSegment) -> bool:
         return segment.base_offset == self.segments[-1].base_offset

@@ -46,8 +46,7 @@ from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.log.load.segment_effects import SegmentEffects
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.state.producer_state import LogProducerState
-from tidelog.storage.log.state.snapshot_files import SnapshotFiles
+from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tidelog.kernel import BatchTable
 from tidelog.kernel.table import COLUMNS
 from tidelog.storage.epoch import LeaderEpochCache
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.producer_state import LogProducerState
 from tidelog.storage.producer import relevant_rows
 
@@ -55,7 +55,7 @@ class SegmentEffects:
         )
         self._chunks.append((kept, _rebuilt(table, rows, np.cumsum(sizes) - sizes)))
 
-    def apply(self, producers: LogProducerState, epochs: LeaderEpochCache) -> list[AbortedTransaction]:
+    def apply(self, producers: LogProducerState, epochs: LeaderEpochCache) -> list[AbortedTxn]:
         """Apply the segment and return the transactions that its markers aborted.
 
         Raise CorruptRecordError for a control batch without a marker, and InvalidTransactionStateError for data outside

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, OffsetOutOfRangeError
 from tidelog.storage.epoch import EpochEndOffset
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 from tidelog.storage.segment.segment_read import SegmentRead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimits:
+class LogReadRequest:
     """A read's start and bounds. ``min_one_message``: the first batch is complete, even if above ``max_bytes``."""
 
     start_offset: int
@@ -42,7 +42,7 @@ class LogRead:
     start: LogOffsetMetadata
     offsets: LogOffsetSnapshot
     batches: SegmentRead | None = None
-    aborted: tuple[AbortedTransaction, ...] | None = None
+    aborted: tuple[AbortedTxn, ...] | None = None
     """None unless the isolation is READ_COMMITTED."""
     diverging: EpochEndOffset | None = None
     """The end of the reader's last epoch here, if its log diverges (KIP-595): nothing was read then."""
@@ -52,18 +52,18 @@ class LogRead:
 
 
 def read_segments(
-    segments: LogSegments[LogSegment], offsets: LogOffsetSnapshot, limits: ReadLimits, directory: Path
+    segments: LogSegments[LogSegment], offsets: LogOffsetSnapshot, request: LogReadRequest, directory: Path
 ) -> LogRead:
     """Read batches. Raise OffsetOutOfRangeError (start outside the log) or ValueError (negative ``max_bytes``)."""
-    start = limits.start_offset
+    start = request.start_offset
     if not offsets.log_start <= start <= offsets.log_end.message_offset:
         raise OffsetOutOfRangeError(
             f"the log holds [{offsets.log_start}, {offsets.log_end.message_offset})", path=directory, offset=start
         )
-    limit = readable_end(offsets, limits.isolation)
-    committed = limits.isolation is Isolation.READ_COMMITTED
-    if limits.max_bytes < 0:
-        raise ValueError(f"max_bytes is {limits.max_bytes}")
+    limit = readable_end(offsets, request.isolation)
+    committed = request.isolation is Isolation.READ_COMMITTED
+    if request.max_bytes < 0:
+        raise ValueError(f"max_bytes is {request.max_bytes}")
     if start < limit.message_offset:
         candidates = segments.between(start)
         if not candidates or candidates[0].base_offset > start:
@@ -74,9 +74,9 @@ def read_segments(
             ends_here = segment.base_offset == limit.segment_base_offset
             found = segment.read(
                 start,
-                max_bytes=limits.max_bytes,
+                max_bytes=request.max_bytes,
                 max_position=limit.position_in_segment if ends_here else None,
-                min_one_message=limits.min_one_message,
+                min_one_message=request.min_one_message,
             )
             if found is not None:
                 aborted = _aborted(segments, segment, offsets, found) if committed else None
@@ -109,7 +109,7 @@ def resolve_offset(segments: LogSegments[LogSegment], offset: int, log_end: LogO
 
 def _aborted(
     segments: LogSegments[LogSegment], segment: LogSegment, offsets: LogOffsetSnapshot, found: SegmentRead
-) -> tuple[AbortedTransaction, ...]:
+) -> tuple[AbortedTxn, ...]:
     start = found.start.message_offset
     end = segment.upper_bound_offset(found)
     if end is None:
@@ -120,12 +120,12 @@ def _aborted(
 
 def collect_aborted(
     segments: LogSegments[LogSegment], first_base_offset: int, start: int, end: int
-) -> tuple[AbortedTransaction, ...]:
+) -> tuple[AbortedTxn, ...]:
     """Return aborted transactions with records in [start, end).
 
     Read the transaction indexes from ``first_base_offset`` on, until one shows that no later index can hold others.
     """
-    gathered: list[AbortedTransaction] = []
+    gathered: list[AbortedTxn] = []
     for segment in segments.between(first_base_offset):
         answer = segment.collect_aborted(start, end)
         gathered += answer.transactions

@@ -5,13 +5,16 @@ A snapshot is written only if the state has advanced past the last one, so none 
 is removed and an older one is used; without any, the state begins empty at the log start. Idle producers expire when a
 snapshot is loaded, never while batches are scanned.
 
-A crash loses the memory. The remaining snapshots are valid for the offset in their name, or fail their CRC.
+A snapshot at offset N is the state after all batches below N; ``storage/producer`` owns its contents. A crash loses the
+memory, and may leave a partial snapshot: its CRC fails, and loading uses an older one.
 Thread rule: the caller holds the partition's lock.
 Source: Kafka's ``ProducerStateManager`` and ``UnifiedLog.rebuildProducerState``.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +22,86 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import SnapshotCorruptError
-from tidelog.storage.fs import FileSystem, read_whole
-from tidelog.storage.index import AbortedTransaction
+from tidelog.storage.fs import FileSystem, read_whole, sync_whole
+from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.log_segments import LogSegments, S
-from tidelog.storage.log.state.snapshot_files import SnapshotFiles
 from tidelog.storage.producer import EndedTransaction, ProducerState
+from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class SnapshotFiles:
+    """The snapshots of a directory. ``offsets`` ascend."""
+
+    def __init__(self, fs: FileSystem, directory: Path, offsets: Iterable[int]) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._unsynced: set[int] = set()
+        self.offsets = sorted(offsets)
+
+    @property
+    def latest(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def path(self, offset: int) -> Path:
+        return segment_file(self._directory, offset, FileKind.SNAPSHOT)
+
+    def moved_to(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, offset: int) -> bytes:
+        return read_whole(self._fs, self.path(offset))
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write a snapshot without syncing it; see ``sync``."""
+        with self._fs.open(self.path(offset), create=True) as file:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        self._unsynced.add(offset)
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def remove(self, offset: int) -> None:
+        self._fs.remove(self.path(offset), missing_ok=True)
+        self._unsynced.discard(offset)
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+
+    def forget(self, offset: int) -> Path:
+        """Drop a snapshot from the list and return its path. The caller removes the file."""
+        self._unsynced.discard(offset)
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+        return self.path(offset)
+
+    def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Keep the snapshots in (log start, log end]."""
+        for offset in list(self.offsets):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.remove(offset)
+
+    def remove_above(self, offset: int) -> None:
+        for above in [one for one in self.offsets if one > offset]:
+            self.remove(above)
+
+    def remove_all(self) -> None:
+        for offset in list(self.offsets):
+            self.remove(offset)
+
+    def remove_strays(self, base_offsets: Iterable[int]) -> None:
+        """Keep the snapshots at base offsets of segments, and a clean shutdown's above all of them."""
+        for offset in strays(self.offsets, base_offsets):
+            self.remove(offset)
+
+    def sync(self) -> None:
+        """Sync the written snapshots. Others may be written during it; the next call syncs them."""
+        unsynced = set(self._unsynced)
+        for offset in sorted(unsynced):
+            sync_whole(self._fs, self.path(offset))
+        self._unsynced -= unsynced
 
 
 class LogProducerState:
@@ -44,14 +118,14 @@ class LogProducerState:
         self._directory = directory
         self.snapshots.moved_to(directory)
 
-    def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
+    def apply(self, buffer: Buffer, table: BatchTable) -> list[AbortedTxn]:
         """Apply the log's next batches and return aborted transactions. The first batch begins at ``buffer[0]``."""
         if table.summary.producer_id < 0:
             self.state.map_end_offset = table.summary.last_offset + 1
             return []
         return self.replay(buffer, table)
 
-    def replay(self, buffer: Buffer, table: BatchTable) -> list[AbortedTransaction]:
+    def replay(self, buffer: Buffer, table: BatchTable) -> list[AbortedTxn]:
         """Apply batches like ``apply``. At least one must have a producer id."""
         ended = self.state.replay(buffer, table, base_position=int(table.position[0]))
         return [aborted_entry(end) for end in ended if end.transaction.aborted]
@@ -129,10 +203,19 @@ class LogProducerState:
                     return
 
 
-def aborted_entry(end: EndedTransaction) -> AbortedTransaction:
+def strays(snapshots: Iterable[int], base_offsets: Iterable[int]) -> list[int]:
+    """Return the snapshots at no segment's base offset, except for the last one if it is above every base offset."""
+    bases = sorted(base_offsets)
+    found = [offset for offset in sorted(snapshots) if not bases or bases[bisect_right(bases, offset) - 1] != offset]
+    if found and (not bases or found[-1] > bases[-1]):
+        found.pop()
+    return found
+
+
+def aborted_entry(end: EndedTransaction) -> AbortedTxn:
     """Return the transaction index entry of an aborted transaction."""
     transaction = end.transaction
-    return AbortedTransaction(
+    return AbortedTxn(
         transaction.producer_id, transaction.first_offset, transaction.last_offset, end.last_stable_offset
     )
 

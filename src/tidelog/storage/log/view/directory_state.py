@@ -36,7 +36,7 @@ from tidelog.storage.fs import FileStat, FileSystem
 LOCK_FILE = ".lock"
 
 
-class Condition(enum.StrEnum):
+class DirectoryCondition(enum.StrEnum):
     """The state in which the last owner left a log directory, or that it is in use."""
 
     HELD = "held"
@@ -49,7 +49,7 @@ class DirectoryState:
     """A log directory's condition and checkpoints. A partition that a checkpoint lacks is missing from its mapping."""
 
     path: Path
-    condition: Condition
+    condition: DirectoryCondition
     holder: int | None = None
     """Process id of the lock's holder."""
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -80,9 +80,9 @@ def read_directory_state(
     """
     holder = None if held_here else fs.lock_holder(path / LOCK_FILE)
     if holder is not None:
-        condition = Condition.HELD
+        condition = DirectoryCondition.HELD
     else:
-        condition = Condition.CLEAN if CleanShutdownFile(fs, path).exists() else Condition.UNCLEAN
+        condition = DirectoryCondition.CLEAN if CleanShutdownFile(fs, path).exists() else DirectoryCondition.UNCLEAN
     before = {} if previous is None else previous.checkpoints
     names = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
     checkpoints = {name: _read_checkpoint(fs, path / name, before.get(name)) for name in names}

@@ -40,14 +40,14 @@ from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
-from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.view.record_count import RecordCount, count_records
-from tidelog.storage.log.view.row_stream import OnCorrupt, ReadRange, RowStream
+from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream
 from tidelog.storage.log.view.splits import Split, plan_splits
 from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
+from tidelog.storage.log.view.view_producers import Resume, ViewTransactions, read_transactions
 from tidelog.storage.log.view.view_state import LoadParameters, ValidatedSegment, ViewState, load_view_state
-from tidelog.storage.log.view.view_transactions import Resume, Transactions, read_transactions
 from tidelog.storage.segment.file_names import PartitionDirectoryName
 from tidelog.storage.segment.read_ahead import read_ahead
 
@@ -72,7 +72,7 @@ class LogView:
         self._directory_state = directory_state
         self._state: ViewState | None = None
         self._validated: dict[int, ValidatedSegment] = {}
-        self._transactions: dict[int, Transactions] = {}
+        self._transactions: dict[int, ViewTransactions] = {}
         self._resume: Resume | None = None
 
     @property
@@ -83,7 +83,7 @@ class LogView:
         return self._directory_state
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> DirectoryCondition:
         return self.state.condition
 
     @property
@@ -135,7 +135,7 @@ class LogView:
         """Return the end of a read_uncommitted read; see the module's table. Raise ValueError for another ``until``."""
         state = self.state
         if until is None:
-            until = Until.HIGH_WATERMARK if state.condition is Condition.HELD else Until.LOG_END
+            until = Until.HIGH_WATERMARK if state.condition is DirectoryCondition.HELD else Until.LOG_END
         known = self._checkpointed(Until(until))
         return max(state.log_start, min(self.log_end, self.log_end if known is None else known))
 
@@ -162,7 +162,7 @@ class LogView:
             return self.log_end
         return self.last_stable_offset(until) if isolation is Isolation.READ_COMMITTED else self.end_offset(until)
 
-    def transactions(self, high_watermark: int) -> Transactions:
+    def transactions(self, high_watermark: int) -> ViewTransactions:
         """Return open and aborted transactions, as needed to read below ``high_watermark``."""
         found = self._transactions.get(high_watermark)
         if found is None:
@@ -220,7 +220,7 @@ class LogView:
         )
 
     def batches(
-        self, wanted: ReadRange, *, on_corrupt: OnCorrupt = OnCorrupt.FAIL, verify_crc: bool = True
+        self, wanted: ReadRange, *, on_corrupt: CorruptPolicy = CorruptPolicy.FAIL, verify_crc: bool = True
     ) -> RowStream:
         """Return the batches with records in a range, chunk by chunk."""
         return RowStream(self, wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
@@ -230,12 +230,12 @@ class LogView:
         wanted: ReadRange,
         choice: ColumnChoice = ALL_COLUMNS,
         *,
-        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        on_corrupt: CorruptPolicy = CorruptPolicy.FAIL,
         verify_crc: bool = True,
     ) -> Iterator[ColumnChunk]:
         """Return the records of a range as columns, in bounded chunks. A long read uses a second thread."""
         stream = self.batches(wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
-        if on_corrupt is OnCorrupt.SKIP:  # decoding and the stream both update the skip counts: use a single thread
+        if on_corrupt is CorruptPolicy.SKIP:  # decoding and the stream both update the skip counts: use a single thread
             return column_chunks(stream, choice, wanted.start, wanted.end, on_skipped=stream.stats.count)
         return column_chunks(read_ahead(stream), choice, wanted.start, wanted.end)
 
@@ -261,7 +261,7 @@ class LogView:
         *,
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
         until: Until | str | None = None,
-        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        on_corrupt: CorruptPolicy = CorruptPolicy.FAIL,
     ) -> TimestampOffset | None:
         """Return the first record at or after a timestamp below the isolation's limit, or None."""
         end = self.limit(isolation, until)

@@ -1,12 +1,15 @@
-"""The partitions of a log directory, from the names in it. Reads names only.
+"""The partitions of a log directory, from the names in it, and a function run for each of them. Reads only.
 
 Directories that are being added or removed (``-delete``, ``-future``, ``-stray``) and other names are skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.storage.checkpoint import (
@@ -15,13 +18,21 @@ from tidelog.storage.checkpoint import (
     META_PROPERTIES_FILE,
     RECOVERY_POINT_CHECKPOINT,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
+
+if TYPE_CHECKING:
+    from tidelog.storage.log.view.log_view import LogView
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 """A directory of tiered storage next to the partitions."""
 
 _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT})
+Advance = Callable[[int], None]
+"""Called with the number of bytes read since the last call."""
+
+T = TypeVar("T")
 
 
 def live_partitions(fs: FileSystem, log_dir: Path) -> Iterator[TopicPartition]:
@@ -44,3 +55,43 @@ def require_log_directory(fs: FileSystem, path: Path) -> None:
         "not a Kafka log directory: it holds neither a TOPIC-PARTITION directory nor meta.properties nor checkpoints",
         path=path,
     )
+
+
+def each_partition(
+    fs: FileSystem,
+    path: Path,
+    work: Callable[[LogView, TopicPartition, Advance], T],
+    *,
+    only: Iterable[TopicPartition] | None = None,
+    topic: str | None = None,
+    state: DirectoryState | None = None,
+    threads: int | None = None,
+    advance: Advance = lambda _bytes: None,
+) -> list[T]:
+    """Run ``work`` in several threads and return its results in partition order, for all partitions, or those in
+    ``only`` or of ``topic``.
+
+    ``state`` is the directory's, if it was read already. Raise DirectoryError if the partitions cannot be listed, or
+    the error of ``work``.
+    """
+    from tidelog.storage.log.view.log_view import LogView  # large, and a starting broker does not need it
+
+    fs = ReadOnlyFileSystem(fs)
+    known = read_directory_state(fs, path) if state is None else state
+    wanted = None if only is None else frozenset(only)
+    partitions = [
+        part
+        for part in live_partitions(fs, path)
+        if (wanted is None or part in wanted) and (topic is None or part.topic == topic)
+    ]
+    lock = threading.Lock()
+
+    def tell(count: int) -> None:
+        with lock:
+            advance(count)
+
+    def run(partition: TopicPartition) -> T:
+        return work(LogView(fs, path / partition.directory_name, directory_state=known), partition, tell)
+
+    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="partition") as pool:
+        return list(pool.map(run, partitions))

@@ -5,7 +5,7 @@ file has disappeared, or if bytes are inconsistent in a held directory, it takes
 offset. An inconsistency that remains is real. Open files stay readable after they were renamed or deleted.
 
 The batches of one segment are corrupt unless CRC and header are valid, offsets ascend, and they stay below the next
-segment's base offset. With ``OnCorrupt.SKIP`` the stream continues at the next batch that meets all conditions. It
+segment's base offset. With ``CorruptPolicy.SKIP`` the stream continues at the next batch that meets all conditions. It
 counts the bytes left out, and reports them to ``on_skipped`` between the rows before and after them.
 
 Records that the owner deletes or truncates before they were read cause an error. With ``on_lost`` they are reported
@@ -28,8 +28,8 @@ from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError, OffsetOutOfRangeError
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.view.aborted_ranges import AbortedRanges
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
+from tidelog.storage.log.view.transaction_scan import AbortedRanges
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.file_names import FileKind
 from tidelog.storage.segment.resync import next_sound_batch
@@ -39,7 +39,9 @@ _RETRIES = 5
 _FIRST_CHUNK_BYTES = 64 * 1024
 
 
-class OnCorrupt(enum.StrEnum):
+class CorruptPolicy(enum.StrEnum):
+    """The action of a read at a batch that contradicts itself."""
+
     FAIL = "fail"
     SKIP = "skip"
 
@@ -131,7 +133,7 @@ class RowStream:
         source: StateSource,
         wanted: ReadRange,
         *,
-        on_corrupt: OnCorrupt = OnCorrupt.FAIL,
+        on_corrupt: CorruptPolicy = CorruptPolicy.FAIL,
         on_skipped: OnSkipped | None = None,
         on_lost: OnLost | None = None,
         verify_crc: bool = True,
@@ -177,7 +179,7 @@ class RowStream:
         self.next_offset = max(self.next_offset, self._wanted.end)
 
     def _may_retry(self, state: ViewState) -> bool:
-        return state.condition is Condition.HELD and self._retries < _RETRIES
+        return state.condition is DirectoryCondition.HELD and self._retries < _RETRIES
 
     def _fresh(
         self, before: ViewState, missing: FileMissingError | None = None
@@ -195,7 +197,7 @@ class RowStream:
                 raise
             self._lose("the partition was deleted while it was read")
             return before, None
-        if missing is not None and Condition.HELD not in (before.condition, state.condition):
+        if missing is not None and DirectoryCondition.HELD not in (before.condition, state.condition):
             raise missing  # no owner, so no process may have rolled, deleted or compacted
         if before.log_start <= self.next_offset < state.log_start:
             self._lose(f"records were deleted while they were read: the log starts at {state.log_start} now")
@@ -234,7 +236,7 @@ class RowStream:
             resumed = next_sound_batch(reader, corrupt.position, end, self._seen_to, self.next_offset + 1)
             if resumed is not None:
                 return resumed
-        if self._on_corrupt is OnCorrupt.FAIL or self._may_retry(state):
+        if self._on_corrupt is CorruptPolicy.FAIL or self._may_retry(state):
             raise corrupt
         resumed = next_sound_batch(reader, corrupt.position, end, self.next_offset, end_offset)
         resumed = (reader.size if end is None else end) if resumed is None else resumed

@@ -40,7 +40,7 @@ from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.state.log_segments import HasBaseOffset, LogSegments
 from tidelog.storage.log.view.column_stream import TIMESTAMPS_ONLY, column_chunks
 from tidelog.storage.log.view.list_offsets import ListRequest
-from tidelog.storage.log.view.row_stream import OnCorrupt, OnSkipped, ReadRange, Rows, RowStream, StateSource
+from tidelog.storage.log.view.row_stream import CorruptPolicy, OnSkipped, ReadRange, Rows, RowStream, StateSource
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
@@ -79,7 +79,7 @@ class OwnedSegment(Protocol):
 
 
 def first_at_or_after(
-    source: StateSource, timestamp_ms: int, start: int, end: int, on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    source: StateSource, timestamp_ms: int, start: int, end: int, on_corrupt: CorruptPolicy = CorruptPolicy.FAIL
 ) -> TimestampOffset | None:
     """Return the first record in ``[start, end)`` with at least that timestamp. Control records count, as in Kafka."""
     state = source.state
@@ -151,10 +151,10 @@ def _from_hint(
 
 
 def _first_in(
-    source: StateSource, wanted: ReadRange, timestamp_ms: int, on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    source: StateSource, wanted: ReadRange, timestamp_ms: int, on_corrupt: CorruptPolicy = CorruptPolicy.FAIL
 ) -> TimestampOffset | None:
     stream = RowStream(source, wanted, on_corrupt=on_corrupt)
-    on_skipped = stream.stats.count if on_corrupt is OnCorrupt.SKIP else None
+    on_skipped = stream.stats.count if on_corrupt is CorruptPolicy.SKIP else None
     return _first_record(stream, timestamp_ms, wanted.start, wanted.end, on_skipped)
 
 

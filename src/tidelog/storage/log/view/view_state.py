@@ -28,7 +28,7 @@ from tidelog.storage.log.load.leftover_files import replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles, list_partition
 from tidelog.storage.log.load.load_plan import TXN_INDEX_ALONE, corrupt_indexes
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -87,7 +87,7 @@ class ValidatedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
-    condition: Condition
+    condition: DirectoryCondition
     listing: PartitionListing
     segments: LogSegments[ViewSegment]
     log_start: int
@@ -109,7 +109,7 @@ class ViewState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadParameters:
     directory: Path
-    condition: Condition
+    condition: DirectoryCondition
     recovery_point: int = 0
     log_start: int = 0
     """The checkpointed log start."""
@@ -132,7 +132,7 @@ def load_view_state(fs: FileSystem, parameters: LoadParameters) -> ViewState:
 
 def _list_stable(fs: FileSystem, parameters: LoadParameters) -> PartitionListing:
     listing = list_partition(fs, parameters.directory)
-    if parameters.condition is not Condition.HELD:
+    if parameters.condition is not DirectoryCondition.HELD:
         return listing
     for _ in range(_ATTEMPTS):
         again = list_partition(fs, parameters.directory)
@@ -154,7 +154,7 @@ def _load(fs: FileSystem, parameters: LoadParameters, listing: PartitionListing)
     invalid: InvalidTail | None = None
     recovered: RecoveredTail | None = None
     end = LogOffsetMetadata(log_start)
-    if len(segments) and parameters.condition is Condition.UNCLEAN:
+    if len(segments) and parameters.condition is DirectoryCondition.UNCLEAN:
         segments, end, invalid, recovered = _recover(fs, parameters, segments)
     elif len(segments):
         end, invalid = _walk_last(fs, directory, segments.last)

@@ -30,7 +30,7 @@ from pathlib import Path
 from tidelog.model import CheckpointError, DirectoryError, LockedError, TopicPartition
 from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE, CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import FileStat, FileSystem, usable_processors
-from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
+from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
 from tidelog.storage.manager.compact.compact_plan import (
     CompactionOutlook,
     CompactOptions,
@@ -112,9 +112,9 @@ def compact_into(
 
 def require_clean(plan: CompactPlan) -> None:
     """Raise LockedError if a process holds the directory, DirectoryError after an unclean shutdown."""
-    if plan.state.condition is Condition.HELD:
+    if plan.state.condition is DirectoryCondition.HELD:
         raise LockedError(f"process {plan.state.holder} holds the directory", path=plan.path)
-    if plan.state.condition is Condition.UNCLEAN:
+    if plan.state.condition is DirectoryCondition.UNCLEAN:
         raise DirectoryError(
             "the directory was not shut down cleanly: recover it first (tidelog recover --apply)", path=plan.path
         )

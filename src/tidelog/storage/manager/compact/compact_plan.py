@@ -32,8 +32,8 @@ from tidelog.storage.cleaner.plan.log_plan import LogPlan, plan_log
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
 from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
-from tidelog.storage.log.view.each_partition import Advance, each_partition
 from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,

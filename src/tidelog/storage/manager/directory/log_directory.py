@@ -44,7 +44,7 @@ from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing
 from tidelog.storage.log.load.open_request import LogContext
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition, DirectoryState
+from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
@@ -335,7 +335,7 @@ class LogDirectory:
 
         state = DirectoryState(
             path=self.path,
-            condition=Condition.CLEAN if self.is_clean(partition) else Condition.UNCLEAN,
+            condition=DirectoryCondition.CLEAN if self.is_clean(partition) else DirectoryCondition.UNCLEAN,
             recovery_points=self._recovery_points,
             log_start_offsets=self._log_starts,
         )

@@ -30,7 +30,7 @@ from tidelog.model import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from tidelog.storage.log.partition_log import PartitionLog, ReadLimits
+from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 
 _CHUNK_BYTES = 1024 * 1024
 _ANY_EPOCH = 2**31 - 1
@@ -112,7 +112,7 @@ class LogMove:
 
     def _read(self, max_bytes: int) -> bytearray:
         """Read batches from the future log's end on. The first batch is always complete."""
-        limits = ReadLimits(start_offset=self.future.end_offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
+        limits = LogReadRequest(start_offset=self.future.end_offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
         return bytearray(self.current.read(limits).data())
 
     def _append(self, batches: bytearray) -> bool:

@@ -39,7 +39,7 @@ from tidelog.storage.checkpoint import (
 )
 from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
 from tidelog.storage.log.load.parallel_walks import WalkThreads
-from tidelog.storage.log.view.directory_state import LOCK_FILE, Condition
+from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
 from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
 from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
@@ -82,7 +82,7 @@ class DirectoryRecovery:
 
     def begin(self, plan: RecoverPlan) -> None:
         """Remove the marker and unfinished checkpoints. ``plan`` was made under this lock."""
-        if plan.condition is Condition.CLEAN:
+        if plan.condition is DirectoryCondition.CLEAN:
             self._known_epoch = self._marker.read()
         self._marker.remove()
         for name in plan.temporary:

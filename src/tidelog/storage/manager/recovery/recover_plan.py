@@ -21,7 +21,7 @@ from tidelog.storage.log.load.leftover_files import CleanupPlan, plan_cleanup, r
 from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
 from tidelog.storage.log.load.load_plan import SegmentToRecover, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
-from tidelog.storage.log.view.directory_state import Condition, DirectoryState, read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.staged.roll_forward import find_staged
@@ -81,7 +81,7 @@ class RecoverPlan:
     """The plan for a complete log directory, with its partitions sorted by name."""
 
     path: Path
-    condition: Condition
+    condition: DirectoryCondition
     holder: int | None
     """The id of the process that holds ``.lock``. While it runs, the plan cannot be applied."""
     partitions: tuple[PartitionPlan, ...]
@@ -194,7 +194,7 @@ class _Planner:
         leftovers = plan_cleanup(listing, replaced_offsets(fs, directory, listing))
         # Brokers have no checkpoint entries for the metadata log, so they recover all of it at every startup.
         is_metadata = topic_partition.topic == CLUSTER_METADATA_TOPIC
-        clean = self._state.condition is Condition.CLEAN and not is_metadata
+        clean = self._state.condition is DirectoryCondition.CLEAN and not is_metadata
         draft = PartitionPlan(
             name=name,
             topic_partition=topic_partition,

@@ -18,7 +18,7 @@ from typing import TypeVar
 from tidelog.model import FileMissingError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.log.change.retention import RetentionSegment
-from tidelog.storage.log.view.directory_state import Condition
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.time_lookup import indexed_largest, largest_timestamp
 from tidelog.storage.log.view.view_state import ViewSegment
@@ -76,7 +76,7 @@ def survey_segment(view: LogView, segment: ViewSegment) -> tuple[RetentionSegmen
 def _time(view: LogView, segment: ViewSegment) -> tuple[int | None, TimeFrom]:
     """Return the largest timestamp with its source, or None if the file's modification time counts."""
     state = view.state
-    if state.condition is not Condition.HELD and not state.was_recovered(segment):
+    if state.condition is not DirectoryCondition.HELD and not state.was_recovered(segment):
         kinds = segment.files.kinds
         if FileKind.TIME_INDEX not in kinds and FileKind.INDEX in kinds:
             return None, TimeFrom.FILE_WITHOUT_INDEX

@@ -1,4 +1,7 @@
-"""The truncation of a log at an offset, or of all its records. No lock here: PartitionLog holds it.
+"""The removal of records at either end of a log. No lock here: PartitionLog holds it.
+
+A deletion moves the log start forward and removes the segments below it. PartitionLog uses it for DeleteRecords, for
+retention, and for a follower that takes its leader's log start. A truncation removes the records from an offset on:
 
 =====================================  ============================================================================
 the offset                             what happens
@@ -13,12 +16,13 @@ The high watermark and the recovery point move down with the log end. A crash le
 segments; loading repairs the rest, and the follower truncates again. Each step is synced before the next one. Removals
 come before the truncation of the remaining segment: only the last segment is recovered if the checkpoint has the old
 recovery point. The truncation comes before the epochs: otherwise records that a crash restores could get a later epoch
-and pass for the leader's. Source: Kafka's ``UnifiedLog.truncateTo`` and ``truncateFullyAndStartAt``.
+and pass for the leader's. Source: Kafka's ``UnifiedLog.truncateTo``,
+``truncateFullyAndStartAt``, ``maybeIncrementLogStartOffset`` and ``deleteSegments``.
 """
 
 from __future__ import annotations
 
-from tidelog.model import LogOffsetMetadata
+from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.log.state.log_state import LogState
 
 
@@ -74,3 +78,43 @@ def _rebuild_producers(state: LogState, end_offset: int) -> None:
         now_ms=state.clock.now_ms(),
     )
     state.after_high_watermark()
+
+
+def increment_log_start(state: LogState, offset: int) -> bool:
+    """Move the log start forward to ``offset``. Return False if it is there already.
+
+    Raise OffsetOutOfRangeError above the high watermark, because unreplicated records must not be deleted.
+    """
+    watermark = state.offsets.high_watermark.message_offset
+    if offset > watermark:
+        raise OffsetOutOfRangeError(
+            f"the log cannot begin at {offset}, above its high watermark {watermark}",
+            path=state.directory,
+            offset=offset,
+        )
+    if offset <= state.offsets.log_start:
+        return False
+    _move_log_start(state, offset)
+    return True
+
+
+def delete_oldest(state: LogState, count: int) -> None:
+    """Remove the first ``count`` segments. If these are all segments, roll first."""
+    gone = list(state.segments)[:count]
+    if not gone:
+        return
+    if len(gone) == len(state.segments):
+        state.roll(state.offsets.log_end.message_offset)
+    following = state.segments.higher(gone[-1].base_offset)
+    assert following is not None
+    if following.base_offset > state.offsets.log_start:
+        _move_log_start(state, following.base_offset)
+    state.remove_segments(gone)
+
+
+def _move_log_start(state: LogState, offset: int) -> None:
+    """Move the log start in memory. The leader epoch file is stale until ``LogState.write_epochs_behind``."""
+    state.offsets.set_log_start(offset)
+    state.epochs_behind |= state.epochs.truncate_from_start(offset)
+    state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
+    state.update_first_unstable()
