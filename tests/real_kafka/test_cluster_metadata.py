@@ -28,7 +28,7 @@ from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType as OwnType
 from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource as OwnResource
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.requests import NewPartitions, NewTopic
 from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import LOCAL
@@ -61,7 +61,7 @@ class OwnNode:
     ports: tuple[int, ...]
 
     def live(
-        self, work: Callable[[EmbeddedMetadata], Awaitable[None]], settings: Mapping[str, str] = NO_SNAPSHOTS
+        self, work: Callable[[ClusterMetadata], Awaitable[None]], settings: Mapping[str, str] = NO_SNAPSHOTS
     ) -> None:
         """Start, do ``work``, and shut down cleanly."""
         listeners = f"PLAINTEXT://127.0.0.1:{self.ports[0]},CONTROLLER://127.0.0.1:{self.ports[1]}"
@@ -81,10 +81,10 @@ class OwnNode:
             scheduler.shutdown()
 
     async def _live(
-        self, config: BrokerConfig, scheduler: ThreadScheduler, work: Callable[[EmbeddedMetadata], Awaitable[None]]
+        self, config: BrokerConfig, scheduler: ThreadScheduler, work: Callable[[ClusterMetadata], Awaitable[None]]
     ) -> None:
-        metadata = EmbeddedMetadata(
-            EmbeddedSetup(
+        metadata = ClusterMetadata(
+            ClusterMetadataSetup(
                 fs=LOCAL,
                 config=config,
                 node_id=1,
@@ -110,7 +110,7 @@ class OwnNode:
         await metadata.close()
 
 
-async def begin(metadata: EmbeddedMetadata) -> None:
+async def begin(metadata: ClusterMetadata) -> None:
     """Create the state that Kafka starts from."""
     await metadata.create_topics(
         [NewTopic(name="plain", partitions=3), NewTopic(name="settled", partitions=1, configs=SETTINGS)]
@@ -121,7 +121,7 @@ async def begin(metadata: EmbeddedMetadata) -> None:
     await metadata.allocate_producer_ids()
 
 
-async def change(metadata: EmbeddedMetadata) -> None:
+async def change(metadata: ClusterMetadata) -> None:
     """Make the same changes as ``change_kafka``."""
     await metadata.create_topics(
         [NewTopic(name="more", partitions=2, replication_factor=1, configs={"retention.ms": "7"})]
@@ -257,7 +257,7 @@ def test_kafka_and_tidelog_go_on_alike_with_what_tidelog_wrote(tmp_path: Path, p
     theirs, ours = ([row for row in found if not tells_cordoned(row)] for found in (theirs, ours))
     assert theirs == ours
 
-    async def look(metadata: EmbeddedMetadata) -> None:
+    async def look(metadata: ClusterMetadata) -> None:
         partitions = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}
         assert partitions == {"plain": 4, "more": 2}
         assert all(state.leader == 1 and not state.is_recovering for _, _, state in metadata.image.partitions())

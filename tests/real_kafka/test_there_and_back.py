@@ -27,9 +27,9 @@ from real_kafka.test_cluster_metadata import OwnNode
 from server.server_process import serving
 from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.metadata.controller.decision import Decision
-from tidelog.server.metadata.image_records import image_records
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import QuotaChange
 from tidelog.storage.fs import LOCAL
@@ -325,7 +325,7 @@ def test_where_each_of_them_is_killed(home: Home) -> None:
     assert home.facts == before
 
 
-async def write_what_clients_cannot(metadata: EmbeddedMetadata) -> None:
+async def write_what_clients_cannot(metadata: ClusterMetadata) -> None:
     """Write a quota and an access control entry."""
     entity = (("client-id", "limited"), ("user", "alice"))
     await metadata.alter_client_quotas([QuotaChange(entity, [QUOTA])])

@@ -18,7 +18,7 @@ from tidelog.protocol.schemas import Struct
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.handlers.registry import HANDLERS, Handler
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.listener import Listener
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import Response
@@ -39,7 +39,7 @@ def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
 def test_it_says_what_it_is_at_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers: list[Broker] = []
     states = []
-    made, startup, start = Broker.__init__, LogManager.startup, EmbeddedMetadata.start
+    made, startup, start = Broker.__init__, LogManager.startup, ClusterMetadata.start
 
     def noted(self: Broker, *arguments: Any, **options: Any) -> None:
         brokers.append(self)
@@ -49,13 +49,13 @@ def test_it_says_what_it_is_at_while_it_starts(tmp_path: Path, monkeypatch: pyte
         states.append(brokers[-1].state)
         return startup(self, *arguments, **options)
 
-    async def follows(self: EmbeddedMetadata) -> None:
+    async def follows(self: ClusterMetadata) -> None:
         states.append(brokers[-1].state)
         await start(self)
 
     monkeypatch.setattr(Broker, "__init__", noted)
     monkeypatch.setattr(LogManager, "startup", loads)
-    monkeypatch.setattr(EmbeddedMetadata, "start", follows)
+    monkeypatch.setattr(ClusterMetadata, "start", follows)
     with running_broker(tmp_path) as home:
         states.append(home.broker.state)
     assert states == [BrokerState.STARTING, BrokerState.RECOVERY, BrokerState.RUNNING]

@@ -18,8 +18,8 @@ from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION, SkippedRecord
-from tidelog.server.metadata.image_records import image_records
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
+from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import NEWER_RECORD
 from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text

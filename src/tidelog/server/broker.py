@@ -40,13 +40,11 @@ from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
-from tidelog.server.fetching.session_cache import SessionCache
-from tidelog.server.fetching.session_metrics import session_samples
+from tidelog.server.fetching.session_cache import SessionCache, session_samples
 from tidelog.server.metadata import broker_registration
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
-from tidelog.server.metadata.metadata_metrics import MetadataMetrics
-from tidelog.server.metadata.scram_users import ScramUsers
-from tidelog.server.metadata.stray_logs import is_stray
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
+from tidelog.server.metadata.kraft.metadata_metrics import MetadataMetrics
+from tidelog.server.metadata.kraft.scram_users import ScramUsers
 from tidelog.server.network.connection import Service
 from tidelog.server.network.endpoint import ListenerEndpoint
 from tidelog.server.network.limits import ConnectionCounts
@@ -54,7 +52,7 @@ from tidelog.server.network.listener import Listener
 from tidelog.server.quotas.address_quotas import address_quotas
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.quotas.quota_metrics import quota_samples
-from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.replicas.replica_manager import ReplicaManager, is_stray
 from tidelog.server.replicas.replica_metrics import replica_samples
 from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.server_metrics import ServerMetrics
@@ -84,7 +82,7 @@ class Broker:
     loop: asyncio.AbstractEventLoop
     timers: Timers
     logs: LogManager
-    metadata: EmbeddedMetadata
+    metadata: ClusterMetadata
     quotas: ClientQuotas
     replicas: ReplicaManager
     fetch_sessions: SessionCache
@@ -282,9 +280,9 @@ class Broker:
         self._started.push_async_callback(self._stop_logs)
         self._started.push_async_callback(metadata.close)  # before its directory is unlocked
 
-    def _made_metadata(self, paths: list[Path]) -> EmbeddedMetadata:
-        return EmbeddedMetadata(
-            EmbeddedSetup(
+    def _made_metadata(self, paths: list[Path]) -> ClusterMetadata:
+        return ClusterMetadata(
+            ClusterMetadataSetup(
                 fs=self.fs,
                 config=self.config,
                 node_id=self.node_id,

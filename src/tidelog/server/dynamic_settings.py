@@ -28,8 +28,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.executor import InThread
-from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.security.listener_security import ListenerSecurity
@@ -69,7 +69,7 @@ class DynamicSettings:
         self._broker = broker
 
     def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
-        """Apply a change of the metadata; a listener of ``EmbeddedMetadata.subscribe``."""
+        """Apply a change of the metadata; a listener of ``ClusterMetadata.subscribe``."""
         topics = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
         if not change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
             return self._apply_and_report(topics)

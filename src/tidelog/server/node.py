@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.server.executor import InThread, Spawn
-from tidelog.server.metadata.cluster_metadata import ClusterMetadata
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 

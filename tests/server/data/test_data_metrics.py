@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from server.data.data_home import DataHome
 from tidelog.model import TopicPartition
-from tidelog.server.fetching import session_metrics
+from tidelog.server.fetching import session_cache
 from tidelog.server.replicas import replica_metrics
 
 GROUPS = ("ReplicaManager", "FetchSessionCache")
@@ -45,7 +45,7 @@ def test_sessions_are_counted_with_their_partitions(data: DataHome) -> None:
 
 
 def test_every_metric_in_the_tables_is_reported(data: DataHome) -> None:
-    tables = (*replica_metrics.METRICS, *session_metrics.METRICS)
+    tables = (*replica_metrics.METRICS, *session_cache.METRICS)
     assert reported(data).keys() == {description.name for description in tables}
     data.home.stop()
     assert not reported(data)

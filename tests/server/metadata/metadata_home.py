@@ -14,7 +14,7 @@ from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
@@ -42,9 +42,9 @@ class MetadataHome:
         self.epoch: int | None = None
         """The broker epoch of the last run with a clean shutdown."""
 
-    def made(self) -> EmbeddedMetadata:
-        return EmbeddedMetadata(
-            EmbeddedSetup(
+    def made(self) -> ClusterMetadata:
+        return ClusterMetadata(
+            ClusterMetadataSetup(
                 fs=self.fs,
                 config=BrokerConfig.load(overrides=self.settings),
                 node_id=self.node_id,
@@ -56,7 +56,7 @@ class MetadataHome:
             )
         )
 
-    async def started(self) -> EmbeddedMetadata:
+    async def started(self) -> ClusterMetadata:
         """Start the metadata up to the broker's registration."""
         metadata = self.made()
         metadata.format()
@@ -64,13 +64,13 @@ class MetadataHome:
         await metadata.start()
         return metadata
 
-    async def joined(self) -> EmbeddedMetadata:
+    async def joined(self) -> ClusterMetadata:
         """Start the metadata and register the broker."""
         metadata = await self.started()
         await self.register(metadata)
         return metadata
 
-    async def register(self, metadata: EmbeddedMetadata) -> None:
+    async def register(self, metadata: ClusterMetadata) -> None:
         directories = [self.directory_id(Path(path)) for path in self.settings["log.dirs"].split(",")]
         await metadata.register_broker(
             [BrokerEndpoint("PLAINTEXT", "localhost", 9092)], directories, previous_epoch=self.epoch
@@ -82,7 +82,7 @@ class MetadataHome:
         assert properties is not None
         return properties.directory_id
 
-    async def stop(self, metadata: EmbeddedMetadata) -> None:
+    async def stop(self, metadata: ClusterMetadata) -> None:
         """Stop with a clean shutdown."""
         await metadata.shut_down_broker()
         self.epoch = metadata.broker_epoch
@@ -104,7 +104,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(work())
 
 
-async def create(metadata: EmbeddedMetadata, *names: str, partitions: int = 1) -> None:
+async def create(metadata: ClusterMetadata, *names: str, partitions: int = 1) -> None:
     results = await metadata.create_topics([NewTopic(name=name, partitions=partitions) for name in names])
     assert [result.error for result in results] == [ErrorCode.NONE] * len(names), results
 

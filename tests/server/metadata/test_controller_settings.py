@@ -13,11 +13,10 @@ from server.metadata.metadata_home import setting, topic_resource
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.controller.brokers import allocate_producer_ids
 from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
-from tidelog.server.metadata.controller.decision import MAX_RECORDS
-from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
+from tidelog.server.metadata.controller.decision import MAX_RECORDS, allows_unclean_election, min_isr
 from tidelog.server.metadata.controller.feature_updates import feature_record, update_features
-from tidelog.server.metadata.controller.producer_ids import allocate_producer_ids
 from tidelog.server.metadata.controller.quotas import alter_client_quotas
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import ConfigResource, MetadataImage

@@ -17,7 +17,7 @@ from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage
-from tidelog.server.metadata.image_records import image_records
+from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import UNASSIGNED
 from tidelog.server.security.scram_credential import ScramMechanism

@@ -9,7 +9,7 @@ import pytest
 
 from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.requests import NewPartitions
 from tidelog.testing import SimulatedDisk
 
@@ -61,7 +61,7 @@ async def live(home: MetadataHome, story: Story) -> None:
         await home.stop(metadata)
 
 
-async def change_everything(metadata: EmbeddedMetadata, story: Story, number: int) -> None:
+async def change_everything(metadata: ClusterMetadata, story: Story, number: int) -> None:
     name = f"topic-{number}"
     story.expect(topics={**story.now.topics, name: 2})
     await create(metadata, name, partitions=2)

@@ -11,12 +11,12 @@ from server.metadata.metadata_home import DATA, METADATA, MetadataHome, create, 
 from tidelog.model import CheckpointError, ConfigError, CorruptRecordError, DirectoryError, LockedError
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.activation import activation_records
 from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, read_batches
+from tidelog.server.metadata.kraft.bootstrap_records import activation_records
+from tidelog.server.metadata.kraft.quorum import Voters
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import build_snapshot, read_snapshot, write_whole
-from tidelog.server.metadata.kraft.voters import Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically

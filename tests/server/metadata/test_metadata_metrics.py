@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from server.metadata.metadata_home import MetadataHome, create, run
 from tidelog.runtime.metrics import MetricRegistry
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata
-from tidelog.server.metadata.metadata_metrics import METRICS, MetadataMetrics
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
+from tidelog.server.metadata.kraft.metadata_metrics import METRICS, MetadataMetrics
 from tidelog.server.metadata.requests import NewPartitions
 
 
@@ -13,7 +13,7 @@ def reported(registry: MetricRegistry) -> dict[str, float]:
     return {sample.name.name: sample.values["Value"] for sample in registry.samples()}
 
 
-def counted(metadata: EmbeddedMetadata) -> dict[str, float]:
+def counted(metadata: ClusterMetadata) -> dict[str, float]:
     image = metadata.image
     states = [state for _, _, state in image.partitions()]
     fenced = sum(broker.is_fenced for broker in image.brokers.values())

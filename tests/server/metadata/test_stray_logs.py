@@ -11,7 +11,7 @@ import pytest
 from log_maker import plain
 from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.stray_logs import is_stray
+from tidelog.server.replicas.replica_manager import is_stray
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog

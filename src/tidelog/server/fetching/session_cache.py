@@ -1,4 +1,4 @@
-"""The broker's cache of fetch sessions. Its size is limited, and a new session may evict another.
+"""The broker's cache of fetch sessions, and its metrics. A new session may evict another, because the size is limited.
 
 ====================================================  ==============================================================
 a session                                             a new session may evict it if the new one
@@ -21,8 +21,10 @@ Thread rule: the event loop only. Source: Kafka's ``FetchSessionCacheShard`` (wi
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Final
 
+from tidelog.runtime.metrics import MetricFamily, Sample
 from tidelog.server.fetching.fetch_session import NO_SESSION, CachedPartition, FetchSession, PartitionKey
 
 EVICTION_MS: Final = 120_000
@@ -130,3 +132,18 @@ def _rank(session: FetchSession) -> tuple[bool, int, int]:
 def _is_evictable(session: FetchSession, for_privileged: bool) -> bool:
     is_old = session.last_used_ms - session.created_ms > EVICTION_MS
     return is_old or (for_privileged and not session.is_privileged)
+
+
+_CACHE = MetricFamily("kafka.server", "FetchSessionCache")
+
+SESSIONS = _CACHE.gauge("NumIncrementalFetchSessions", "sessions", "Incremental fetch sessions.")
+PARTITIONS = _CACHE.gauge(
+    "NumIncrementalFetchPartitionsCached", "partitions", "Partitions that the incremental fetch sessions follow."
+)
+
+METRICS = (SESSIONS, PARTITIONS)
+
+
+def session_samples(sessions: SessionCache) -> Iterator[Sample]:
+    yield Sample.gauge(SESSIONS.named(), len(sessions))
+    yield Sample.gauge(PARTITIONS.named(), sessions.partition_count)

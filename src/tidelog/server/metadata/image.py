@@ -28,7 +28,7 @@ DelegationToken, RemoveDelegationToken
 NoOp, ZkMigrationState              none
 ==================================  =============================================================================
 
-Thread rule: the event loop only. Source: Kafka's ``MetadataDelta`` and ``MetadataImage``.
+Thread rule: the event loop only. Source: Kafka's ``MetadataDelta``, ``MetadataImage`` and ``DirectoryId``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord
-from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
 from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 from tidelog.storage.checkpoint import uuid_from_text
 
@@ -203,6 +203,23 @@ class MetadataImage:
     def is_active(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_active
+
+    def default_directory(self, broker_id: int) -> uuid.UUID:
+        """Return the log directory id for a new replica. It is the broker's only one, UNASSIGNED if the broker has
+        several, or MIGRATING if none is known."""
+        broker = self.brokers.get(broker_id)
+        directories = () if broker is None else tuple(broker.log_dirs)
+        if not directories:
+            return MIGRATING
+        return directories[0] if len(directories) == 1 else UNASSIGNED
+
+    def is_directory_online(self, broker_id: int, partition: PartitionState) -> bool:
+        """Return True if the log directory of that broker's replica is online."""
+        directory = partition.directory_of(broker_id)
+        broker = self.brokers.get(broker_id)
+        if directory == LOST or broker is None:
+            return False
+        return not broker.log_dirs or directory in (UNASSIGNED, MIGRATING) or directory in broker.log_dirs
 
 
 _topic_id = lru_cache(maxsize=10_000)(uuid_from_text)

@@ -35,6 +35,7 @@ from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected,
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.shortened_text import shortened
 from tidelog.server.timers import Timers
+from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
@@ -267,3 +268,20 @@ class ReplicaManager:
         """Delete logs in a background thread."""
         for topic_partition, error in self.logs.delete_all(gone).items():
             _log.error("Cannot delete the log of %s: %s", topic_partition, error)
+
+
+def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog) -> bool:
+    """Return True if the metadata does not place the log on this broker. It is set aside then and not served.
+
+    A topic id reaches the disk before any record. So a log without an id and without records is the log of the topic
+    with its name, unless its leader epochs are ahead. With records it is stray. Kafka treats all logs without an id as
+    stray and creates them again (``LogManager.isStrayReplica``).
+    """
+    name = TopicPartition.from_directory_name(log.directory.name)
+    topic = image.topics.get(name.topic) if log.topic_id is None else image.topics_by_id.get(log.topic_id)
+    state = None if topic is None else topic.partitions.get(name.partition)
+    if state is None or broker_id not in state.replicas:
+        return True
+    if log.topic_id is not None:
+        return False
+    return log.end_offset > 0 or (log.epochs.latest or 0) > state.leader_epoch

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.metadata import MetadataResponsePartition
 from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
-from tidelog.server.metadata.controller.directories import is_directory_online
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 
@@ -80,4 +79,4 @@ class Viewpoint:
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced or self.listener not in broker.listeners:
             return True
-        return not is_directory_online(self.image, broker_id, state)
+        return not self.image.is_directory_online(broker_id, state)

@@ -2,17 +2,16 @@
 
 States of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_shutdown`` -> *in controlled shutdown*
 -> ``fence_broker`` -> *fenced*. A broker that registers again is another incarnation. After an unclean shutdown it may
-have lost committed records, so it loses its place among in-sync and eligible replicas.
-Pure. Source: Kafka's ``ClusterControlManager``, ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966,
-KIP-1066.
-"""
+have lost committed records, so it loses its place among in-sync and eligible replicas. A block of producer ids goes to
+one broker, and never twice. Pure. Source: Kafka's ``ClusterControlManager``, ``ProducerIdControlManager``,
+``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966, KIP-1066."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration, feature_fields
@@ -166,3 +165,20 @@ def _check_directories(image: MetadataImage, new: NewRegistration) -> None:
                 ErrorCode.INVALID_REGISTRATION,
                 f"Broker {broker.id} is already registered with directory {uuid_to_text(min(shared))}",
             )
+
+
+PRODUCER_ID_BLOCK: Final = 1000
+_LONG_MAX = 2**63 - 1
+
+
+def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
+    """Return the next block. Raise ApiError(UNKNOWN_SERVER_ERROR) if no ids are left."""
+    first = image.next_producer_id
+    if first > _LONG_MAX - PRODUCER_ID_BLOCK:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
+        )
+    end = first + PRODUCER_ID_BLOCK
+    fields = {"brokerId": broker_id, "brokerEpoch": broker_epoch, "nextProducerId": end}
+    return Decision([MetadataRecord("ProducerIdsRecord", fields)], range(first, end))

@@ -23,9 +23,7 @@ from typing import NamedTuple
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
-from tidelog.server.metadata.controller.directories import default_directory, is_directory_online
-from tidelog.server.metadata.controller.effective_config import allows_unclean_election, min_isr
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, allows_unclean_election, min_isr
 from tidelog.server.metadata.controller.partition_change import (
     Election,
     ElectionRules,
@@ -71,8 +69,8 @@ def election_rules(
         election = Election.UNCLEAN if unclean else Election.ONLINE
     return ElectionRules(
         min_isr=min_isr(image, settings, place.topic.name),
-        may_lead=lambda broker: alive(broker) and is_directory_online(image, broker, place.state),
-        default_directory=lambda broker: default_directory(image, broker),
+        may_lead=lambda broker: alive(broker) and image.is_directory_online(broker, place.state),
+        default_directory=image.default_directory,
         keeps_eligible=keeps_eligible_leaders(image),
         metadata_version=image.metadata_version,
         election=election,

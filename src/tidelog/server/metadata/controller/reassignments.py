@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
-from tidelog.server.metadata.controller.effective_config import allows_unclean_election
+from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, allows_unclean_election
 from tidelog.server.metadata.controller.leaders import PartitionRef, election_rules
 from tidelog.server.metadata.controller.partition_change import Election, TargetReplicas, change_partition
 from tidelog.server.metadata.controller.topics import check_assignment

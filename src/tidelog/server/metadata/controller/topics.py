@@ -24,14 +24,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.server.configs.resource_rules import check_resource
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import MAX_RECORDS, ControllerSettings, Decision, require_bounded
-from tidelog.server.metadata.controller.directories import default_directory
 from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -279,25 +278,22 @@ def _added(
 def _partition_records(
     image: MetadataImage, topic_id: uuid.UUID, assignments: Iterable[tuple[int, ...]], first: int
 ) -> list[MetadataRecord]:
-    directory_of: Callable[[int], uuid.UUID] = lambda broker: default_directory(image, broker)  # noqa: E731
     return [
         MetadataRecord(
             "PartitionRecord",
             {
                 "partitionId": number,
                 "topicId": uuid_to_text(topic_id),
-                **_new_partition(image, brokers, directory_of).fields(),
+                **_new_partition(image, brokers).fields(),
             },
         )
         for number, brokers in enumerate(assignments, first)
     ]
 
 
-def _new_partition(
-    image: MetadataImage, brokers: tuple[int, ...], directory_of: Callable[[int], uuid.UUID]
-) -> PartitionState:
-    isr = tuple(filter(image.is_active, brokers))
-    return PartitionState(replicas=brokers, isr=isr, leader=isr[0], directories=tuple(map(directory_of, brokers)))
+def _new_partition(image: MetadataImage, brokers: tuple[int, ...]) -> PartitionState:
+    isr, directories = tuple(filter(image.is_active, brokers)), tuple(map(image.default_directory, brokers))
+    return PartitionState(replicas=brokers, isr=isr, leader=isr[0], directories=directories)
 
 
 def _require_once(name: str, named: Counter[str]) -> None:

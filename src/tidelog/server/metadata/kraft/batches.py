@@ -15,7 +15,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.control import ControlType, control_type
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.quorum import quorum_fields
-from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.server.metadata.kraft.quorum import ControlRecord
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record
 from tidelog.storage.segment.segment_reader import Chunk
 

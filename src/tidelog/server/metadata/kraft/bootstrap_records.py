@@ -1,8 +1,19 @@
-"""The first records of a new cluster, as a format command requests them (see ``snapshot``).
+"""The first records of a new cluster: as a format command requests them, and as the first controller writes them.
+
+The format command leaves them in a ``snapshot``. A new controller writes records before any request:
+
+===========================================  =====================================================================
+log                                          records
+===========================================  =====================================================================
+has no metadata records                      the first records from formatting, as a transaction; with eligible
+                                             leader replicas also ``min.insync.replicas`` for all brokers
+ends in an unfinished transaction            an abort of the transaction (an empty log then begins again)
+any other                                    none
+===========================================  =====================================================================
 
 Features come first: ``metadata.version``, then the others by name. Other requested records follow. A feature that is
 not requested has the release's level. Level 0 has no record, and ``kraft.version`` has none because the quorum keeps
-it. Pure. Source: Kafka's ``Formatter``, ``BootstrapMetadata``, ``Feature``.
+it. Pure. Source: Kafka's ``Formatter``, ``BootstrapMetadata``, ``Feature``, ``ActivationRecordsGenerator``.
 """
 
 from __future__ import annotations
@@ -11,7 +22,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidelog.model import ConfigError
-from tidelog.server.metadata.controller.feature_updates import feature_record
+from tidelog.server.metadata.controller.decision import ControllerSettings
+from tidelog.server.metadata.controller.feature_updates import feature_record, min_isr_records
 from tidelog.server.metadata.controller.scram_users import OLDEST_METADATA_VERSION
 from tidelog.server.metadata.features import (
     KRAFT_VERSION,
@@ -19,10 +31,12 @@ from tidelog.server.metadata.features import (
     NEEDED_METADATA_VERSION,
     NEW_CLUSTER,
     SUPPORTED,
+    keeps_eligible_leaders,
     metadata_version_of,
     new_cluster,
 )
-from tidelog.server.metadata.image import METADATA_VERSION
+from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
+from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
 NEW_CLUSTER_RECORDS: Final[Sequence[MetadataRecord]] = tuple(
@@ -78,3 +92,27 @@ def _kraft_version(asked: int | None, voters_in_log: bool) -> int:
         where = "in the log (--standalone or --initial-controllers)" if voters_in_log else "in controller.quorum.voters"
         raise ConfigError(f"Cannot set {KRAFT_VERSION} to {asked}: the voters are {where}")
     return int(voters_in_log)
+
+
+_TRANSACTIONS_SINCE: Final = 13
+"""The metadata.version 3.6-IV1."""
+_ABORT: Final = MetadataRecord("AbortTransactionRecord", {"reason": "Controller failover"})
+
+
+def activation_records(
+    replay: MetadataReplay, bootstrap: Sequence[MetadataRecord], settings: ControllerSettings
+) -> list[MetadataRecord]:
+    """Return the records; ``bootstrap`` has the first records of a new cluster."""
+    records = [_ABORT] if replay.is_in_transaction else []
+    if not replay.is_empty:
+        return records
+    image = MetadataImage()
+    for record in bootstrap:
+        image.apply(record)
+    first = list(bootstrap)
+    if keeps_eligible_leaders(image):
+        first += min_isr_records(image, settings)
+    if image.metadata_version < _TRANSACTIONS_SINCE:
+        return records + first
+    begin = MetadataRecord("BeginTransactionRecord", {"name": "Bootstrap records"})
+    return [*records, begin, *first, MetadataRecord("EndTransactionRecord", {})]

@@ -32,8 +32,8 @@ from tidelog.server.metadata.features import release_name, version_set_by
 from tidelog.server.metadata.image import MINIMUM_METADATA_VERSION
 from tidelog.server.metadata.kraft.bootstrap_records import NEW_CLUSTER_RECORDS
 from tidelog.server.metadata.kraft.directory_check import require_kraft, require_servable
+from tidelog.server.metadata.kraft.quorum import ControlRecord, Voter, Voters
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, build_snapshot, write_whole
-from tidelog.server.metadata.kraft.voters import ControlRecord, Voter, Voters
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, random_uuid, uuid_to_text, written_at
 from tidelog.storage.fs import FileSystem

@@ -35,6 +35,7 @@ from tidelog.server.metadata.kraft.batches import (
     build_records,
     read_batches,
 )
+from tidelog.server.metadata.kraft.quorum import ControlRecord
 from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import (
     DELETED_SUFFIX,
@@ -44,7 +45,6 @@ from tidelog.server.metadata.kraft.snapshot import (
     read_snapshot,
     write_whole,
 )
-from tidelog.server.metadata.kraft.voters import ControlRecord
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog

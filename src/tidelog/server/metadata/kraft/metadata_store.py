@@ -32,23 +32,26 @@ from tidelog.model import CheckpointError, CorruptRecordError, StorageError, Tid
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
 from tidelog.server.executor import InThread
-from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
-from tidelog.server.metadata.image_records import image_records
-from tidelog.server.metadata.kraft.activation import activation_records
+from tidelog.server.metadata.kraft.bootstrap_records import activation_records
 from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
-from tidelog.server.metadata.kraft.quorum import QuorumStatus, past_voters, require_alone
+from tidelog.server.metadata.kraft.quorum import QuorumStatus, Voters, leader_change, past_voters, require_alone
 from tidelog.server.metadata.kraft.replay import MetadataReplay, bootstrap_image
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_bootstrap_records
-from tidelog.server.metadata.kraft.voters import Voters, leader_change
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, image_records, read_bootstrap_records
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
 from tidelog.storage.fs import FileSystem
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+Listener = Callable[[MetadataChange], Awaitable[None] | None]
+"""A callback for each change. Its awaitable is awaited before the request for the change gets its response. The next
+change does not wait for it."""
+Preparation = Callable[[MetadataChange], Awaitable[None]]
+"""A callback with a change that is on the disk and not yet in the image. The next change waits for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from tidelog.model import CorruptRecordError, TidelogError, UnsupportedFormatErr
 from tidelog.record.control import ControlType
 from tidelog.server.metadata.image import MetadataImage, SkippedRecord
 from tidelog.server.metadata.kraft.batches import MetadataBatch
-from tidelog.server.metadata.kraft.voters import Voters, voters_of
+from tidelog.server.metadata.kraft.quorum import Voters, voters_of
 from tidelog.server.metadata.metadata_record import MetadataRecord
 
 

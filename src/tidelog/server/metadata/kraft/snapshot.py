@@ -4,14 +4,14 @@
 in it, and EPOCH is the epoch of its last record. Its batches have offsets from 0 on::
 
     control   SNAPSHOT_HEADER (time of the last record in it), KRAFT_VERSION, KRAFT_VOTERS (if kraft.version is 1)
-    records   as many batches as are needed
+    records   as many batches as are needed, with the records that recreate the image
     control   SNAPSHOT_FOOTER
 
 The first records of a new cluster have the same format. Kafka 4.4 writes them to the snapshot of offset 0 and epoch 0,
 and those records are never part of the image (KIP-1170). Older releases wrote ``bootstrap.checkpoint`` in each log
 directory. A snapshot is written as ``….part``, synced and renamed, so a name without suffix is complete. It is renamed
 to ``….deleted`` before it is removed.
-Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``; KIP-630.
+Source: Kafka's ``RecordsSnapshotWriter``, ``Snapshots``, ``MetadataImage.write``; KIP-630.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from typing import Final
 
 from tidelog.model import CheckpointError, CorruptRecordError
 from tidelog.record.control import ControlType
+from tidelog.server.metadata.controller.acls import acl_record
+from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.controller.feature_updates import feature_record
+from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.kraft.batches import (
     MAX_BATCH_BYTES,
     MetadataBatch,
@@ -30,8 +34,9 @@ from tidelog.server.metadata.kraft.batches import (
     build_records,
     read_batches,
 )
-from tidelog.server.metadata.kraft.voters import ControlRecord
+from tidelog.server.metadata.kraft.quorum import ControlRecord
 from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.storage.checkpoint import uuid_to_text
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId
 
@@ -134,3 +139,49 @@ def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
 def leftover_files(fs: FileSystem, directory: Path) -> list[Path]:
     """Return the files of unfinished and of deleted snapshots."""
     return [directory / name for name in fs.list_names(directory) if _LEFTOVER.fullmatch(name)]
+
+
+def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
+    """Yield the records that recreate an image, in Kafka's order: each record finds the objects that it refers to."""
+    yield from _features(image)
+    for broker in image.brokers.values():
+        yield MetadataRecord("RegisterBrokerRecord", broker.fields())
+    for fields in image.controllers.values():
+        yield MetadataRecord("RegisterControllerRecord", fields)
+    yield from _topics(image)
+    for resource, settings in image.configs.items():
+        for key, value in settings.items():
+            yield config_record(resource, key, value)
+    yield from _quotas(image)
+    if image.next_producer_id:
+        yield MetadataRecord(
+            "ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": image.next_producer_id}
+        )
+    for acl_id, acl in image.acls.items():
+        yield acl_record(acl_id, acl)
+    for users in image.scram_credentials.values():
+        for user, credential in users.items():
+            yield MetadataRecord("UserScramCredentialRecord", credential.fields(user))
+    yield from image.delegation_tokens.values()
+
+
+def _features(image: MetadataImage) -> Iterator[MetadataRecord]:
+    yield feature_record(METADATA_VERSION, image.metadata_version)
+    for name, level in image.features.items():
+        if name != METADATA_VERSION:
+            yield feature_record(name, level)
+
+
+def _topics(image: MetadataImage) -> Iterator[MetadataRecord]:
+    for topic in image.topics.values():
+        topic_id = uuid_to_text(topic.id)
+        yield MetadataRecord("TopicRecord", {"name": topic.name, "topicId": topic_id})
+        for number, state in topic.partitions.items():
+            yield MetadataRecord("PartitionRecord", {"partitionId": number, "topicId": topic_id, **state.fields()})
+
+
+def _quotas(image: MetadataImage) -> Iterator[MetadataRecord]:
+    for entity, quotas in image.client_quotas.items():
+        parts = [{"entityType": kind, "entityName": name} for kind, name in entity]
+        for key, value in quotas.items():
+            yield MetadataRecord("ClientQuotaRecord", {"entity": parts, "key": key, "value": value, "remove": False})

@@ -37,7 +37,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.features import KRAFT_VERSION, LATEST_METADATA_VERSION, SUPPORTED, release_name
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
-from tidelog.server.metadata.kraft.voters import Voters
+from tidelog.server.metadata.kraft.quorum import Voters
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.storage.checkpoint import uuid_to_text
 

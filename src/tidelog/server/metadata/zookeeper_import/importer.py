@@ -32,7 +32,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.bootstrap_records import NEW_CLUSTER_RECORDS
-from tidelog.server.metadata.kraft.embedded_metadata import EmbeddedMetadata, EmbeddedSetup
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directory
 from tidelog.server.metadata.kraft.quorum import controller_endpoint
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -120,8 +120,8 @@ class Importer:
         scheduler = ThreadScheduler(1, clock=self.clock)
         scheduler.startup()
         try:
-            metadata = EmbeddedMetadata(
-                EmbeddedSetup(
+            metadata = ClusterMetadata(
+                ClusterMetadataSetup(
                     fs=self.fs,
                     config=self.config,
                     node_id=survey.node_id,

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
+from tidelog.server.metadata.controller.brokers import PRODUCER_ID_BLOCK
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.snapshot import read_bootstrap_records
 from tidelog.server.metadata.zookeeper_import.unfinished_import import unfinished_metadata
@@ -56,8 +57,6 @@ from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_I
 
 T = TypeVar("T")
 
-_BLOCK: Final = 1000
-"""The size of the blocks in which producer ids are allocated."""
 _SHOWN: Final = 5
 """The most numbers in an error message."""
 KEEPING: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -246,4 +245,4 @@ def _next_producer_id(fs: FileSystem, found: Mapping[TopicPartition, Path]) -> i
         view = LogView(fs, path / partition.directory_name, directory_state=states[path])
         ids = [producer_id for producer_id in read_producers(view) if producer_id < FIRST_PRODUCER_ID]
         highest = max([highest, *ids])
-    return (highest // _BLOCK + 1) * _BLOCK
+    return (highest // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidelog.runtime.metrics import MetricFamily, MetricRegistry, Sample
-from tidelog.server.metadata.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.partition_state import PartitionState
 
 _CONTROLLER = MetricFamily("kafka.controller", "KafkaController")

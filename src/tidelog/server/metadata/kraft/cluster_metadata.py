@@ -1,7 +1,8 @@
-"""The cluster metadata that this process keeps alone, as controller, quorum and broker.
+"""The cluster metadata, which this process keeps alone, as controller, quorum and broker.
 
-It implements ``ClusterMetadata``. Each request is a rule of the controller that ``MetadataStore`` applies to the image,
-one after the other. The calls of a broker's life are::
+``image`` is for reading. Each change is a rule of the controller, and ``MetadataStore`` runs one rule after the other.
+An awaited change returns once it is on the disk, is part of the image, and every listener was notified. Each change
+becomes part of the image in one step of the event loop. The calls of a broker's life are::
 
     format       new directories get their files
     load         in a background thread, after the log directories are locked and before their logs are loaded
@@ -28,14 +29,12 @@ from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.executor import InThread
 from tidelog.server.metadata.broker_registration import BrokerEndpoint
-from tidelog.server.metadata.cluster_metadata import Listener, Preparation
 from tidelog.server.metadata.controller import (
     acls,
     brokers,
     configs,
     feature_updates,
     leaders,
-    producer_ids,
     quotas,
     reassignments,
     scram_users,
@@ -45,7 +44,7 @@ from tidelog.server.metadata.controller.decision import ControllerSettings, Deci
 from tidelog.server.metadata.features import KRAFT_VERSION
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories, metadata_directory_of
-from tidelog.server.metadata.kraft.metadata_store import MetadataStore, StoreSetup
+from tidelog.server.metadata.kraft.metadata_store import Listener, MetadataStore, Preparation, StoreSetup
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, controller_endpoint, static_voters
 from tidelog.server.metadata.requests import (
     AlteredPartition,
@@ -70,7 +69,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedSetup:
+class ClusterMetadataSetup:
     fs: FileSystem
     config: BrokerConfig
     node_id: int
@@ -87,8 +86,14 @@ class EmbeddedSetup:
         return metadata_directory_of(self.config)
 
 
-class EmbeddedMetadata:
-    def __init__(self, setup: EmbeddedSetup) -> None:
+class ClusterMetadata:
+    """The metadata and its changes. Results carry the errors of their parts; ApiError fails the request.
+
+    ``timeout_ms``: the change must get its turn in that time, or it fails with REQUEST_TIMED_OUT; None waits forever.
+    An empty request does not wait for its turn.
+    """
+
+    def __init__(self, setup: ClusterMetadataSetup) -> None:
         """Create the object without disk access. Raise ConfigError if the quorum's properties are not valid."""
         self._setup = setup
         self._settings = ControllerSettings(node_id=setup.node_id, config=setup.config)
@@ -156,14 +161,17 @@ class EmbeddedMetadata:
 
     @property
     def image(self) -> MetadataImage:
+        """The current image. Do not change it, and do not keep it over an ``await``."""
         return self._store.image
 
     @property
     def broker_epoch(self) -> int:
+        """The epoch of this broker's registration, or -1 before it."""
         return self._broker_epoch
 
     @property
     def applied_offset(self) -> int:
+        """The offset of the last record in the image. Of two images, the newer has the greater offset."""
         return self._store.published_end_offset - 1
 
     def committed_settings(self, topic: str) -> Mapping[str, str]:
@@ -181,6 +189,9 @@ class EmbeddedMetadata:
         return {**self.image.features, **({KRAFT_VERSION: own} if own else {})}
 
     def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
+        """Call ``prepare`` before each change becomes part of the image, and ``listener`` in the step that adds it.
+        Both run on the event loop in the order of the changes. Their exceptions are logged. The returned function
+        unsubscribes."""
         return self._store.subscribe(listener, prepare)
 
     # --- topics ---
@@ -197,6 +208,7 @@ class EmbeddedMetadata:
     async def delete_topics(
         self, topics_: Sequence[str | uuid.UUID], *, timeout_ms: int | None = None
     ) -> list[TopicResult]:
+        """Delete topics by name or id."""
         if not topics_:
             return []
         return await self._change(lambda image: topics.delete_topics(image, topics_), timeout_ms=timeout_ms)
@@ -215,11 +227,13 @@ class EmbeddedMetadata:
     async def alter_configs(
         self, changes: ConfigChanges, *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
+        """Alter configs key by key. One refused operation refuses all operations of its resource."""
         return await self._change(lambda image: configs.alter_configs(image, self._settings, changes), validate_only)
 
     async def replace_configs(
         self, configs_: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome]:
+        """Replace configs, as old clients do with ``AlterConfigs``: keys that are not named are removed."""
         return await self._change(lambda image: configs.replace_configs(image, self._settings, configs_), validate_only)
 
     async def alter_client_quotas(
@@ -230,9 +244,11 @@ class EmbeddedMetadata:
     async def alter_scram_users(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
     ) -> dict[str, Outcome]:
+        """Change SCRAM credentials, and return the outcomes by user."""
         return await self._change(lambda image: scram_users.alter_scram_users(image, deletions, upsertions))
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> Outcome:
+        """Update all features or none. The outcome is that of the first refused update."""
         return await self._change(
             lambda image: feature_updates.update_features(image, self._settings, updates), validate_only
         )
@@ -240,27 +256,33 @@ class EmbeddedMetadata:
     # --- access control lists ---
 
     async def create_acls(self, acls_: Sequence[Acl]) -> list[Outcome]:
+        """Add ACLs. Adding an existing ACL is a no-op."""
         return await self._change(lambda image: acls.create_acls(image, acls_))
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[RemovedAcls]:
+        """Delete the ACLs that the filters match. A filter is refused if the request would then delete too many
+        ACLs."""
         return await self._change(lambda image: acls.delete_acls(image, filters))
 
     # --- producers ---
 
     async def allocate_producer_ids(self) -> range:
+        """Return a block of 1,000 producer ids that no other producer gets."""
         return await self._change(
-            lambda image: producer_ids.allocate_producer_ids(image, self._setup.node_id, self._broker_epoch)
+            lambda image: brokers.allocate_producer_ids(image, self._setup.node_id, self._broker_epoch)
         )
 
     # --- partitions ---
 
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
+        """Change the in-sync replicas of partitions that this broker leads."""
         node_id = self._setup.node_id
         return await self._change(lambda image: leaders.alter_partitions(image, self._settings, node_id, alterations))
 
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Outcome]:
+        """Elect leaders. ``partitions`` None stands for all, and leaves out results that need no election."""
         return await self._change(
             lambda image: leaders.elect_leaders(image, self._settings, kind, partitions), timeout_ms=timeout_ms
         )
@@ -276,6 +298,7 @@ class EmbeddedMetadata:
         may_change_factor: bool = True,
         timeout_ms: int | None = None,
     ) -> list[Outcome]:
+        """Begin or cancel reassignments. ``may_change_factor`` allows another number of replicas."""
         if not reassignments_:
             return []
         return await self._change(
@@ -286,14 +309,17 @@ class EmbeddedMetadata:
         )
 
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
+        """Report the log directory of this broker's replicas, by topic id and partition number."""
         node_id = self._setup.node_id
         await self._change(lambda image: leaders.assign_directories(image, self._settings, node_id, directories))
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        """Report failed log directories of this broker. It no longer leads the partitions in them."""
         node_id = self._setup.node_id
         await self._change(lambda image: brokers.take_directories_offline(image, self._settings, node_id, directories))
 
     async def report_cordoned_directories(self, directories: Sequence[uuid.UUID]) -> None:
+        """Record the log directories of this broker that get no new partitions; a no-op before the broker registers."""
         if self._broker_epoch >= 0:
             node_id = self._setup.node_id
             await self._change(lambda image: brokers.cordon_directories(image, node_id, directories))
@@ -308,6 +334,11 @@ class EmbeddedMetadata:
         cordoned: Sequence[uuid.UUID] = (),
         previous_epoch: int | None = None,
     ) -> None:
+        """Register this broker, which then leads its partitions.
+
+        ``cordoned``: the part of ``directories`` that gets no new partitions. ``previous_epoch``: the epoch of the
+        previous run after a clean shutdown, from the log directories' markers.
+        """
         node_id = self._setup.node_id
         rack = self._setup.config["broker.rack"]
         new = brokers.NewRegistration(
@@ -324,6 +355,8 @@ class EmbeddedMetadata:
         await self._change(lambda image: brokers.unfence_broker(image, self._settings, node_id, cordoned))
 
     async def shut_down_broker(self) -> None:
+        """Hand over leadership and leave. A partition without another eligible leader has none until this broker is
+        back."""
         node_id = self._setup.node_id
         if self._store.is_writable and self.image.is_active(node_id):
             await self._change(lambda image: brokers.begin_shutdown(image, self._settings, node_id))

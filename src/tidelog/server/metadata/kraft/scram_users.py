@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from tidelog.server.metadata.cluster_metadata import ClusterMetadata
+from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 
 _ENOUGH = 64
