@@ -16,13 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
-from tidelog.record.internal_records.frames import decode_key, decode_value
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.record.internal_records.transaction_tables import TRANSACTION_TYPES
+from tidelog.record.internal_records.transaction_record import record_of, transactional_id_of
 from tidelog.record.rows import iter_records
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
@@ -32,7 +29,6 @@ from tidelog.storage.log.view.partitions import Advance, each_partition
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
-_STATES = {int(state): state.label for state in TransactionState}
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 _CHOICE = ColumnChoice(headers=False)
 
@@ -150,39 +146,26 @@ def _read_partition(view: LogView, found: _Found) -> None:
 
 def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
     try:
-        decoded = decode_key(TRANSACTION_TYPES, key)
-        if decoded.fields is None:
+        name = transactional_id_of(key)
+        if name is None:
             found.undecoded += 1
             return
-        name = decoded.fields["transactionalId"]
         found.ids.pop(name, None)
         if value is None:
             return
-        fields = decode_value(TRANSACTION_TYPES, decoded.number, value).fields
+        record = record_of(value, allow_unknown_state=True)
     except TidelogError:
         found.undecoded += 1
         return
-    if fields is None:
-        found.undecoded += 1
-        return
-    found.ids[name] = _transactional_id(name, fields, found.source, offset)
-
-
-def _transactional_id(name: str, fields: dict[str, Any], source: TopicPartition, offset: int) -> TransactionalId:
-    number, started = fields["transactionStatus"], fields["transactionStartTimestampMs"]
-    return TransactionalId(
+    found.ids[name] = TransactionalId(
         name=name,
-        producer_id=fields["producerId"],
-        producer_epoch=fields["producerEpoch"],
-        state=_STATES.get(number, f"unknown ({number})"),
-        timeout_ms=fields["transactionTimeoutMs"],
-        partitions=frozenset(
-            TopicPartition(topic["topic"], partition)
-            for topic in fields["transactionPartitions"] or ()
-            for partition in topic["partitionIds"]
-        ),
-        start_timestamp=started if started >= 0 else None,
-        source=source,
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        state=record.state.label,
+        timeout_ms=record.timeout_ms,
+        partitions=record.partitions,
+        start_timestamp=record.start_ms if record.start_ms >= 0 else None,
+        source=found.source,
         source_offset=offset,
     )
 

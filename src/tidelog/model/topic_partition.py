@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from tidelog.model.errors import DirectoryError
@@ -32,3 +33,11 @@ class TopicPartition(NamedTuple):
 
 def is_legal_topic(topic: str) -> bool:
     return topic not in (".", "..") and _LEGAL_TOPIC.fullmatch(topic) is not None
+
+
+def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return sorted topics with sorted partition numbers."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return topics

@@ -16,7 +16,13 @@ from server.transactions.local_replicas import LocalPartition, LocalReplicas
 from tidelog.model import Record, TimestampType, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.build import build_batch
-from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_record import (
+    ProducerIdAndEpoch,
+    TransactionRecord,
+    TransactionState,
+    key_of,
+    value_of,
+)
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topics.internal_topics import partition_of
 from tidelog.server.transactions.completions import Completions
@@ -26,8 +32,6 @@ from tidelog.server.transactions.owned_partitions import OwnedPartitions
 from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.rules.ending import Ending
 from tidelog.server.transactions.rules.initialization import Initialization
-from tidelog.server.transactions.rules.state_records import key_of, value_of
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch, TransactionRecord
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.state_log import ReplicatedStateLog, load_records
 from tidelog.server.transactions.verification import Membership, Operation, Verified

@@ -15,7 +15,7 @@ import enum
 from dataclasses import dataclass, field
 
 from tidelog.model import TopicPartition
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 
 
 class Fate(enum.Enum):

@@ -27,9 +27,14 @@ from state_machines import run_machine
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
-from tidelog.server.transactions.rules.state_records import record_of, transactional_id_of
-from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, ProducerIdAndEpoch, TransactionRecord
+from tidelog.record.internal_records.transaction_record import (
+    ProducerIdAndEpoch,
+    TransactionRecord,
+    record_of,
+    transactional_id_of,
+)
+from tidelog.record.internal_records.transaction_record import TransactionState as State
+from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES
 from tidelog.server.transactions.verification import Operation
 
 NAMES = ("orders", "bills")

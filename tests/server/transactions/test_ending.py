@@ -20,14 +20,10 @@ from server.transactions.transaction_cases import (
     transaction,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_record import LAST_EPOCH, ProducerIdAndEpoch, TransactionRecord
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.rules.ending import Ending, end, fence
-from tidelog.server.transactions.rules.transaction import (
-    LAST_EPOCH,
-    ProducerIdAndEpoch,
-    Transaction,
-    TransactionRecord,
-)
+from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import complete
 
 DONE = None

@@ -18,14 +18,10 @@ from server.transactions.transaction_cases import (
     transaction,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_record import LAST_EPOCH, ProducerIdAndEpoch, TransactionRecord
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.rules.initialization import Initialization, initialize
-from tidelog.server.transactions.rules.transaction import (
-    LAST_EPOCH,
-    ProducerIdAndEpoch,
-    Transaction,
-    TransactionRecord,
-)
+from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import first_record
 
 IDLE = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)

@@ -8,7 +8,7 @@ import pytest
 
 from server.transactions.transaction_cases import NOW, record, refusal
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.listing import TransactionFilter, select
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import expire

@@ -19,9 +19,10 @@ from server.transactions.transaction_cases import (
 )
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.rules.membership import add, missing
-from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, ProducerIdAndEpoch, Transaction
+from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, Transaction
 
 NEW = TopicPartition("events", 9)
 IDLE = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)

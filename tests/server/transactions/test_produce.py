@@ -17,8 +17,8 @@ from tidelog.protocol.schemas import Struct
 from tidelog.record.attributes import CONTROL_FLAG
 from tidelog.record.build import build_batch
 from tidelog.record.decode import decode_columns, iter_records
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 
 CHECKS, CHECKS_ABORTABLE, ADDS = 10, 11, 12
 READ_COMMITTED = 1

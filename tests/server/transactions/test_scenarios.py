@@ -15,11 +15,10 @@ from tidelog.model import Record, TimestampType, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.build import build_batch
-from tidelog.record.internal_records.transaction_state import TransactionState as State
+from tidelog.record.internal_records.transaction_record import LAST_EPOCH, ProducerIdAndEpoch, key_of
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.listing import TransactionFilter
 from tidelog.server.transactions.rules.initialization import Initialization
-from tidelog.server.transactions.rules.state_records import key_of
-from tidelog.server.transactions.rules.transaction import LAST_EPOCH, ProducerIdAndEpoch
 from tidelog.storage.producer import AppendOrigin
 
 EVENTS = TopicPartition("events", 0)

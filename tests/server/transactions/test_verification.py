@@ -11,8 +11,8 @@ from server.transactions.coordinator_harness import CoordinatorHarness
 from server.transactions.transaction_cases import refusal
 from tidelog.model import InvalidProducerEpochError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState as State
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
+from tidelog.record.internal_records.transaction_record import TransactionState as State
 from tidelog.server.transactions.verification import Operation, Verified, produce_error
 from tidelog.storage.producer import NO_GUARD
 

@@ -14,9 +14,9 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.record.build import build_batch
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 from tidelog.record.rows import columns_from_lists
 from tidelog.server.metadata.requests import NewTopic
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 
 ONE = {"partitions": 1, "replication_factor": 1}
 TIMEOUT_MS = 60_000

@@ -9,8 +9,8 @@ from typing import Any
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch, Transaction, TransactionRecord
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch, TransactionRecord, TransactionState
+from tidelog.server.transactions.rules.transaction import Transaction
 
 NOW = 1_700_000_000_000
 PRODUCER_ID = 7

@@ -26,7 +26,7 @@ from typing import Final
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_record import TransactionState
 from tidelog.server.executor import Spawn
 from tidelog.server.timers import Timers, pause
 from tidelog.server.transactions.markers import Marker, MarkerWriter

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
-from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch, TransactionState
 from tidelog.runtime.metrics import Sample
 from tidelog.server.executor import ShieldedTasks, Spawn
 from tidelog.server.replicas.replica_manager import ReplicaManager
@@ -38,7 +38,7 @@ from tidelog.server.transactions.producer_ids import ProducerIds
 from tidelog.server.transactions.rules.ending import Ending, end, fence
 from tidelog.server.transactions.rules.initialization import Initialization, initialize
 from tidelog.server.transactions.rules.membership import add, missing
-from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, Transaction
+from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, Transaction
 from tidelog.server.transactions.rules.transitions import first_record
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.server.transactions.transaction_metrics import transaction_samples

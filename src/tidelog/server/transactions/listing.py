@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import STATES_BY_LABEL, TransactionState
+from tidelog.record.internal_records.transaction_record import STATES_BY_LABEL, TransactionRecord, TransactionState
 from tidelog.server.groups.pattern.syntax import PatternError
 from tidelog.server.groups.pattern.topic_pattern import TopicPattern
-from tidelog.server.transactions.rules.transaction import Transaction, TransactionRecord
+from tidelog.server.transactions.rules.transaction import Transaction
 
 VisibleTransactions = Callable[[Iterable[str]], Collection[str]]
 """A function that returns the transactional ids that the client may see."""

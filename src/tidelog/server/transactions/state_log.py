@@ -16,11 +16,10 @@ from tidelog.model import Record, TidelogError, TimestampType, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.record.build import build_batch
+from tidelog.record.internal_records.transaction_record import TransactionRecord, record_of, transactional_id_of
 from tidelog.server.coordinator_log import coordinator_code, read_records
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
-from tidelog.server.transactions.rules.state_records import record_of, transactional_id_of
-from tidelog.server.transactions.rules.transaction import TransactionRecord
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.producer import AppendOrigin

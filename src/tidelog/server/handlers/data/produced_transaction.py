@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 from tidelog.server.handlers.data.produced_part import ProducedPart
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 from tidelog.server.transactions.verification import Membership, Operation, Verification, produce_error
 
 

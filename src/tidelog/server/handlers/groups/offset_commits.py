@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic, transactional_id
 from tidelog.server.broker import Broker
@@ -25,7 +26,6 @@ from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.handlers.groups.classic_membership import check_group_id, claim_of
 from tidelog.server.request_context import RequestContext
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch
 from tidelog.server.transactions.verification import Membership
 from tidelog.server.transactions.verification import Operation as VerifiedOperation
 

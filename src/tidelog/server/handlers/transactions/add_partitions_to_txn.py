@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import INTERNAL_TOPICS
+from tidelog.model.topic_partition import partitions_by_topic
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.handlers.transactions.producer_requests import client_code
 from tidelog.server.request_context import RequestContext
-from tidelog.server.transactions.rules.topics import partitions_by_topic
-from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
+from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types.transactions import (

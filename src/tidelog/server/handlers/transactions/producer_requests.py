@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.record.internal_records.transaction_record import NO_EPOCH, NO_PRODUCER, NO_PRODUCER_ID, ProducerIdAndEpoch
 from tidelog.server.authorization.authorizer import Authorizer, failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, group, transactional_id
@@ -18,13 +19,7 @@ from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.rules.ending import Ending
 from tidelog.server.transactions.rules.initialization import Initialization
-from tidelog.server.transactions.rules.transaction import (
-    EPOCH_BUMP_VERSION,
-    NO_EPOCH,
-    NO_PRODUCER,
-    NO_PRODUCER_ID,
-    ProducerIdAndEpoch,
-)
+from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types.transactions import (

@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.model.topic_partition import partitions_by_topic
 from tidelog.protocol.errors import ApiError
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.listing import TransactionFilter
-from tidelog.server.transactions.rules.topics import partitions_by_topic
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types.transactions import (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.topic_partition import partitions_by_topic
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
@@ -14,7 +15,6 @@ from tidelog.server.broker import Broker
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
-from tidelog.server.transactions.rules.topics import partitions_by_topic
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types.transactions import (

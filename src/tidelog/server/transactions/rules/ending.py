@@ -44,16 +44,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.transactions.rules.transaction import (
+from tidelog.record.internal_records.transaction_record import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
     ProducerIdAndEpoch,
-    Transaction,
     TransactionRecord,
-    bumps_epoch,
+    TransactionState,
 )
+from tidelog.server.transactions.rules.transaction import Transaction, bumps_epoch
 from tidelog.server.transactions.rules.transitions import prepare
 
 _COMMITS = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)

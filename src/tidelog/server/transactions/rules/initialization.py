@@ -28,14 +28,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.transactions.rules.transaction import (
+from tidelog.record.internal_records.transaction_record import (
     LAST_EPOCH,
     NO_EPOCH,
     ProducerIdAndEpoch,
-    Transaction,
     TransactionRecord,
+    TransactionState,
 )
+from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import raise_epoch, repeat, rotate
 
 

@@ -25,8 +25,8 @@ from collections.abc import Collection
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.transactions.rules.transaction import ProducerIdAndEpoch, Transaction, TransactionRecord
+from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch, TransactionRecord, TransactionState
+from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import add_partitions
 
 

@@ -1,8 +1,7 @@
 """A transactional id in its coordinator's memory: the newest record of the log, and the next one.
 
-A ``TransactionRecord`` is an immutable record of ``__transaction_state``. A ``Transaction`` holds the newest record
-and, during a transition, the pending one. Requests that come meanwhile fail with CONCURRENT_TRANSACTIONS, and the
-client retries. Valid transitions:
+A ``Transaction`` holds the newest ``TransactionRecord`` and, during a transition, the pending one. Requests that come
+meanwhile fail with CONCURRENT_TRANSACTIONS, and the client retries. Valid transitions:
 
 ====================  ==============================================================  =================================
 state                 possible previous states                                        cause
@@ -27,23 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidelog.model import TopicPartition
-from tidelog.record.internal_records.transaction_state import TransactionState
+from tidelog.record.internal_records.transaction_record import TransactionRecord, TransactionState
 
-NO_PRODUCER_ID: Final = -1
-NO_EPOCH: Final = -1
-NO_TIME: Final = -1
-MAX_TIMEOUT_MS: Final = 2**31 - 1
-"""A transaction with this timeout is never aborted because of its age (KIP-939)."""
-LAST_EPOCH: Final = 2**15 - 2
-"""The last epoch of a producer id that a client can get. The one above is reserved to fence its producer."""
 EPOCH_BUMP_VERSION: Final = 2
 """The first ``transaction.version`` that raises the epoch at the end of each transaction (KIP-890)."""
 
 _IDLE: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 
 PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: _IDLE,
@@ -58,64 +49,9 @@ PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionState]]] =
 """The previous states in the module's table."""
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-
-
-NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
-
-
 def bumps_epoch(version: int) -> bool:
     """Return True if each transaction of this version has its own epoch."""
     return version >= EPOCH_BUMP_VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRecord:
-    """The state of a transactional id in the log. Times are in ms, -1 for none."""
-
-    state: TransactionState
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    last_update_ms: int
-    start_ms: int = NO_TIME
-    partitions: frozenset[TopicPartition] = frozenset()
-    """The partitions of the transaction. After the decision, it has only those without a marker."""
-    client_version: int = 0
-    """The ``transaction.version`` of the client that made the last transition."""
-    last_producer_epoch: int = NO_EPOCH
-    """The epoch before the last bump. No record has it, so a retry after a restart is not recognized (as in Kafka)."""
-    previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before this transition."""
-    next_producer_id: int = NO_PRODUCER_ID
-    """The producer id after this transaction, if the epochs of the current one are used up."""
-
-    @property
-    def producer(self) -> ProducerIdAndEpoch:
-        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
-
-    @property
-    def is_idle(self) -> bool:
-        """True if no transaction is open or ending."""
-        return self.state in _IDLE
-
-    @property
-    def is_prepared(self) -> bool:
-        """True if the transaction is decided and not yet complete."""
-        return self.state in PREPARED
-
-    @property
-    def is_epoch_exhausted(self) -> bool:
-        return self.producer_epoch >= LAST_EPOCH
-
-    def is_timed_out(self, now_ms: int) -> bool:
-        return (
-            self.state is TransactionState.ONGOING
-            and self.timeout_ms != MAX_TIMEOUT_MS
-            and self.start_ms + self.timeout_ms < now_ms
-        )
 
 
 @dataclass(slots=True, kw_only=True)

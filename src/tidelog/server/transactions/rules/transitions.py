@@ -24,14 +24,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidelog.model import TopicPartition
-from tidelog.record.internal_records.transaction_state import TransactionState
-from tidelog.server.transactions.rules.transaction import (
+from tidelog.record.internal_records.transaction_record import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_TIME,
     TransactionRecord,
-    bumps_epoch,
+    TransactionState,
 )
+from tidelog.server.transactions.rules.transaction import bumps_epoch
 
 
 def first_record(producer_id: int, *, timeout_ms: int, now_ms: int) -> TransactionRecord:

@@ -13,10 +13,16 @@ from conftest import GoldenFactory
 from golden_sets import EVERYTHING, KRAFT_SETS
 from server.transactions.transaction_cases import PARTITIONS, PRODUCER_ID, record
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
-from tidelog.record.internal_records.transaction_state import STATES_BY_LABEL
-from tidelog.record.internal_records.transaction_state import TransactionState as State
-from tidelog.server.transactions.rules.state_records import key_of, record_of, transactional_id_of, value_of
-from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES, TransactionRecord
+from tidelog.record.internal_records.transaction_record import (
+    STATES_BY_LABEL,
+    TransactionRecord,
+    key_of,
+    record_of,
+    transactional_id_of,
+    value_of,
+)
+from tidelog.record.internal_records.transaction_record import TransactionState as State
+from tidelog.server.transactions.rules.transaction import PREVIOUS_STATES
 
 WRITTEN = tuple(state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE))
 INT64 = st.integers(0, 2**63 - 1)
@@ -140,3 +146,6 @@ def test_a_later_release_is_not_guessed_at() -> None:
     value[1], value[16] = 1, 8
     with pytest.raises(UnsupportedFormatError, match="state 8"):
         record_of(bytes(value))
+    unknown = record_of(bytes(value), allow_unknown_state=True).state
+    assert (unknown, unknown.label, unknown.is_known) == (8, "unknown (8)", False)
+    assert all(state.is_known for state in State)
