@@ -34,6 +34,9 @@ from tidelog.record import attributes as attribute_bits
 from tidelog.record import compression
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 
+PREFIX_BYTES: Final = 12
+OVERHEAD_BYTES: Final = (14, 22)
+"""The bytes of a message by magic, without prefix, key and value."""
 _PREFIX: Final = struct.Struct(">qi")
 _HEADER: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = struct.Struct(">q")

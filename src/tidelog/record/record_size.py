@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import InvalidRecordError
-from tidelog.record.legacy import LegacyMessage
-from tidelog.record.legacy_build import OVERHEAD_BYTES
+from tidelog.record.legacy import OVERHEAD_BYTES, LegacyMessage
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from legacy_build import MessageFields, build_set
 from record.cleaning.dirty_batches import CODECS, NOW, RULES, batch_of, clean, fates_of, map_of, record, records_of
 from tidelog.kernel import OffsetMap, scan_batches
 from tidelog.model import CorruptRecordError, InvalidRecordError, TimestampType
 from tidelog.record.build import build_end_transaction_batch
 from tidelog.record.cleaning import Retention, clean_batches, hash_keys, put_keys
 from tidelog.record.control import EndTransactionMarker
-from tidelog.record.legacy_build import MessageFields, build_set
 
 
 @pytest.mark.parametrize("codec", CODECS)

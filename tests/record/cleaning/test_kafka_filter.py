@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from legacy_build import MessageFields, build_set
 from real_kafka.java import run_java
 from record.cleaning.dirty_batches import CODECS, NOW, batch_of
 from tidelog.kernel import BatchRetention, ColumnDecoder, OffsetMap, scan_batches
@@ -21,7 +22,6 @@ from tidelog.record.build import BatchFields, build_empty_batch, build_end_trans
 from tidelog.record.cleaning import CleanedBatches, CleaningRules, clean_batches
 from tidelog.record.control import EndTransactionMarker
 from tidelog.record.decode import decode_columns, iter_records
-from tidelog.record.legacy_build import MessageFields, build_set
 
 pytestmark = pytest.mark.kafka
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from legacy_build import MessageFields, build_set
 from record.cleaning.dirty_batches import CODECS, batch_of, record
 from tidelog.kernel import OffsetMap, scan_batches
 from tidelog.record.cleaning import hash_keys, put_keys
-from tidelog.record.legacy_build import MessageFields, build_set
 
 
 def new_map(slots=100):

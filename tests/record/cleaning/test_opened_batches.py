@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from lz4 import frame
 
+from legacy_build import MessageFields, build_set
 from record.cleaning.dirty_batches import CODECS, batch_of, clean, map_of, record
 from tidelog.kernel import scan_batches, seal_batch
 from tidelog.model import CorruptRecordError
 from tidelog.record.cleaning import opened_batches
 from tidelog.record.cleaning.opened_batches import opened_parts
-from tidelog.record.legacy_build import MessageFields, build_set
 
 
 def mixed_log():

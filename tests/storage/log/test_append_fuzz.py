@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from append_cases import NOW, all_appends
+from old_log_format import append_in_format
 from tidelog.kernel import ColumnDecoder, crc32c, scan_batches
 from tidelog.model import TidelogError
 from tidelog.record.decode import decode_columns
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_validation import Validated, analyze
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
@@ -21,13 +22,13 @@ APPENDS = list(all_appends().values())
 TARGETS = ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
 
-def append(data: bytes, rules: AppendRules, origin: AppendOrigin) -> Validated | None:
+def append(data: bytes, rules: AppendRules, origin: AppendOrigin, magic: int = 2) -> Validated | None:
     """Return None if there is nothing to append, or if the append is refused."""
     try:
-        analysis = analyze(bytearray(data), rules, origin, now_ms=NOW)
-        if analysis.is_empty:
+        if not len(scan_batches(data)):
+            analyze(bytearray(data), rules, origin, now_ms=NOW)
             return None
-        return assign_offsets(analysis, first_offset=FIRST, leader_epoch=5, now_ms=NOW)
+        return append_in_format(bytearray(data), rules, magic, origin, now_ms=NOW, first_offset=FIRST, leader_epoch=5)
     except TidelogError:
         return None
 
@@ -71,8 +72,8 @@ def test_flipped_appends(data, flips, fixed, target, magic, settings_, origin):
     flipped = bytearray(data)
     for at, value in flips:
         flipped[at % len(flipped)] = value
-    rules = AppendRules.of(LogConfig(compression_type=target, **settings_), magic=magic)
-    found = append(with_right_crc(flipped) if fixed else bytes(flipped), rules, origin)
+    rules = AppendRules.of(LogConfig(compression_type=target, **settings_))
+    found = append(with_right_crc(flipped) if fixed else bytes(flipped), rules, origin, magic)
     if found is not None:
         require_readable(found)
 
@@ -80,8 +81,8 @@ def test_flipped_appends(data, flips, fixed, target, magic, settings_, origin):
 @settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=200), **every_rule)
 def test_any_bytes(data, target, magic, settings_, origin):
-    rules = AppendRules.of(LogConfig(compression_type=target, **settings_), magic=magic)
-    found = append(data, rules, origin)
+    rules = AppendRules.of(LogConfig(compression_type=target, **settings_))
+    found = append(data, rules, origin, magic)
     if found is not None:
         require_readable(found)
 

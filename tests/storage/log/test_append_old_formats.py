@@ -7,6 +7,7 @@ import pytest
 from append_cases import LEGACY_CODECS, NOW, messages, raw_batch, records
 from kernel.batch_bytes import record
 from legacy_messages import LOG_APPEND, Message, encode_set, encode_wrapper
+from old_log_format import append_in_format
 from tidelog.kernel import scan_batches
 from tidelog.model import (
     InvalidRecordError,
@@ -22,7 +23,7 @@ from tidelog.record.attributes import CODECS, codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.legacy import LegacyMessage, read_messages
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_validation import Validated
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
@@ -35,9 +36,10 @@ every_target = pytest.mark.parametrize("target", ["uncompressed", "gzip", "snapp
 
 
 def append(data: bytes, magic: int, **settings) -> Validated:
-    rules = AppendRules.of(LogConfig(**settings), magic=magic)
-    analysis = analyze(bytearray(data), rules, AppendOrigin.CLIENT, now_ms=NOW)
-    return assign_offsets(analysis, first_offset=FIRST, leader_epoch=5, now_ms=LATER)
+    rules, origin = AppendRules.of(LogConfig(**settings)), AppendOrigin.CLIENT
+    return append_in_format(
+        bytearray(data), rules, magic, origin, now_ms=NOW, first_offset=FIRST, leader_epoch=5, append_time_ms=LATER
+    )
 
 
 def stored(found: Validated) -> list[LegacyMessage]:

@@ -15,12 +15,13 @@ from typing import NamedTuple
 import pytest
 
 from append_cases import NOW, all_appends, drawn_append
+from old_log_format import append_in_format
 from real_kafka.java import run_java
 from tidelog.kernel import ColumnDecoder, scan_batches
 from tidelog.model import InvalidRecordError, Refusal, TidelogError
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
+from tidelog.storage.log.append.append_validation import Validated
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
@@ -77,7 +78,7 @@ class Case(NamedTuple):
             message_timestamp_after_max_ms=self.limits[1],
             **level,
         )
-        return AppendRules.of(config, magic=self.magic)
+        return AppendRules.of(config)
 
 
 OTHERWISE = {
@@ -104,8 +105,15 @@ def cases(magic: int) -> list[Case]:
 
 def append(case: Case) -> Validated | TidelogError:
     try:
-        analysis = analyze(bytearray(case.data), case.rules, case.origin, now_ms=NOW)
-        return assign_offsets(analysis, first_offset=FIRST, leader_epoch=EPOCH, now_ms=NOW)
+        return append_in_format(
+            bytearray(case.data),
+            case.rules,
+            case.magic,
+            case.origin,
+            now_ms=NOW,
+            first_offset=FIRST,
+            leader_epoch=EPOCH,
+        )
     except TidelogError as error:
         return error
 

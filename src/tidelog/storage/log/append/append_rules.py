@@ -37,15 +37,13 @@ class AppendRules:
     """The codec's number for stored batches. None keeps the producer's codec."""
     level: int | None
     """The codec's level as in Kafka. None is the default."""
-    magic: int
-    """The format of stored batches. Values below 2 only recreate logs of brokers before 4.0."""
     of_clients: ProduceRules
     of_broker: ProduceRules
     of_owner: ProduceRules
     """Rules for this process's own batches: many at once, control batches and producer ids included."""
 
     @classmethod
-    def of(cls, config: LogConfig, *, magic: int = CURRENT_MAGIC) -> Self:
+    def of(cls, config: LogConfig) -> Self:
         codec, level = stored_compression(config)
         log_append_time = config.message_timestamp_type == "LogAppendTime"
         clients, broker, owner = (
@@ -69,7 +67,6 @@ class AppendRules:
             require_keys=config.is_compacted,
             codec=codec,
             level=level,
-            magic=magic,
             of_clients=clients,
             of_broker=broker,
             of_owner=owner,

@@ -12,7 +12,6 @@ v2, and its codec is the log's   the batch unchanged; its max timestamp is set t
 v2, another codec                its records in a new batch with the log's codec and level
 v2, control batch                unchanged, with any codec
 v0 and v1                        all records in one v2 batch with the log's codec
-any, if the log stores v0 or v1  see ``old_format``
 from the raft leader             unchanged, with their offsets; only sizes, CRCs, epochs and order are checked
 ===============================  ==============================================================================
 
@@ -57,7 +56,6 @@ from tidelog.model import (
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
 from tidelog.record.batch_place import PLACE, PREFIX_BYTES
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
-from tidelog.storage.log.append.old_format import OldFormatAppend, prepare
 from tidelog.storage.log.append.record_checks import check_batch
 from tidelog.storage.log.append.record_conversion import (
     NO_CONVERSION,
@@ -88,8 +86,6 @@ class Analysis(NamedTuple):
     kept_offsets_table: BatchTable | None = None
     """The table of batches that keep their own offsets."""
     stats: ConversionStats = NO_CONVERSION
-    old_format: OldFormatAppend | None = None
-    """The append, if the log stores format v0 or v1."""
 
     @property
     def is_empty(self) -> bool:
@@ -128,7 +124,7 @@ def analyze(
     if plain is not None:
         return Analysis(buffer, plain.record_count, plain.max_timestamp, rules.log_append_time)
     table = scan_batches(buffer)
-    _check_shallow(table, rules, origin, leader_epoch)
+    check_shallow(table, rules, origin, leader_epoch)
     if table.end_position < len(buffer):
         del buffer[table.end_position :]
     if origin is AppendOrigin.RAFT_LEADER:
@@ -139,7 +135,7 @@ def analyze(
 def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now_ms: int) -> Validation | None:
     """Validate a single uncompressed v2 batch that fills the buffer and stays unchanged. Return None for others."""
     size = len(buffer)
-    if size < V2_HEADER_BYTES or rules.codec or rules.magic != CURRENT_MAGIC or origin is AppendOrigin.RAFT_LEADER:
+    if size < V2_HEADER_BYTES or rules.codec or origin is AppendOrigin.RAFT_LEADER:
         return None
     length, magic, attributes = _SHAPE.unpack_from(buffer)
     if length != size - PREFIX_BYTES or magic != CURRENT_MAGIC or attributes & CODEC_MASK:
@@ -156,8 +152,6 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
     last_offset = first_offset + analysis.record_count - 1
     if last_offset > MAX_OFFSET:
         raise InvalidRecordError("the offsets would exceed 63 bits", offset=first_offset)
-    if analysis.old_format is not None:
-        return _old_format(analysis, analysis.old_format, first_offset, last_offset, now_ms)
     PLACE.pack_into(batches, 0, first_offset, len(batches) - PREFIX_BYTES, leader_epoch)
     max_timestamp, append_time = analysis.max_timestamp, -1
     if analysis.log_append_time:
@@ -167,7 +161,7 @@ def assign_offsets(analysis: Analysis, *, first_offset: int, leader_epoch: int, 
     return Validated(batches, first_offset, last_offset, max_timestamp, offset_of_max, append_time, analysis.stats)
 
 
-def _check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:
+def check_shallow(table: BatchTable, rules: AppendRules, origin: AppendOrigin, leader_epoch: int) -> None:
     """Check the batch headers. Malformed bytes are reported only after the errors of the batches before them."""
     last_offset = -1
     for row in table.rows():
@@ -212,17 +206,22 @@ def _as_given(analysis: Analysis, table: BatchTable, log_end: int) -> Validated:
 def _analyzed(buffer: bytearray, table: BatchTable, rules: AppendRules, origin: AppendOrigin, now_ms: int) -> Analysis:
     if not len(table):
         return Analysis(buffer, 0, -1, rules.log_append_time)
-    codecs = table.codec[table.codec != NONE]
-    source = int(codecs[-1]) if len(codecs) else NONE
-    codec_name(source)
-    first = table.row(0)
-    if len(table) > 1 and (first.magic >= CURRENT_MAGIC or source != NONE):
-        raise InvalidRecordError("more than one batch: a batch of format v2, or a compressed one, must be the only one")
-    if first.magic == CURRENT_MAGIC == rules.magic:
+    source, first = source_codec(table), table.row(0)
+    if first.magic == CURRENT_MAGIC:
         check_batch(first, first.magic, rules, origin)
         if source == rules.target_codec(source) or first.attributes & CONTROL_FLAG:
             return _in_place(buffer, first, rules, now_ms)
     return _built(buffer, table, source, rules, origin, now_ms)
+
+
+def source_codec(table: BatchTable) -> int:
+    """Return the codec of an append. Raise InvalidRecordError if there may be only one batch, but there are more."""
+    codecs = table.codec[table.codec != NONE]
+    source = int(codecs[-1]) if len(codecs) else NONE
+    codec_name(source)
+    if len(table) > 1 and (table.magic[0] >= CURRENT_MAGIC or source != NONE):
+        raise InvalidRecordError("more than one batch: a batch of format v2, or a compressed one, must be the only one")
+    return source
 
 
 def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int) -> Analysis:
@@ -254,38 +253,17 @@ def _in_place(buffer: bytearray, row: BatchRow, rules: AppendRules, now_ms: int)
 def _built(
     buffer: bytearray, table: BatchTable, source: int, rules: AppendRules, origin: AppendOrigin, now_ms: int
 ) -> Analysis:
-    """Rebuild all records as one new batch, or prepare them for an old format."""
+    """Rebuild all records as one new batch."""
     records = open_records(buffer, table, rules, origin, now_ms)
-    if rules.magic < CURRENT_MAGIC:
-        old = prepare(buffer, table, records, source, rules)
-        return Analysis(buffer, len(old.messages), -1, rules.log_append_time, source, stats=old.stats, old_format=old)
     built = convert(records, source, rules)
-    _check_size(built.batch, rules)
+    check_size(built.batch, rules)
     return Analysis(
         built.batch, built.record_count, built.max_timestamp, rules.log_append_time, source, stats=built.stats
     )
 
 
-def _check_size(batch: bytearray, rules: AppendRules) -> None:
+def check_size(batch: bytearray, rules: AppendRules) -> None:
     if len(batch) > rules.max_batch_bytes:
         raise RecordTooLargeError(
             f"the rebuilt batch has {len(batch)} bytes, above the limit of {rules.max_batch_bytes}"
         )
-
-
-def _old_format(
-    analysis: Analysis, old: OldFormatAppend, first_offset: int, last_offset: int, now_ms: int
-) -> Validated:
-    made = old.assign(first_offset, now_ms)
-    if old.codec != NONE:
-        _check_size(made.batches, old.rules)
-    append_time = now_ms if analysis.log_append_time else -1
-    return Validated(
-        made.batches,
-        first_offset,
-        last_offset,
-        made.max_timestamp,
-        made.offset_of_max_timestamp,
-        append_time,
-        analysis.stats,
-    )

@@ -10,8 +10,6 @@ of a client: record count not positive, or not      InvalidRecordError
 the length of the offset range
 of a client: control batch                          InvalidRecordError
 of a client: producer id without sequence           InvalidRecordError
-transactional or idempotent, and the log stores     UnsupportedFormatError
-format v0 or v1
 ==================================================  ==========================================================
 
 Record rules, for every record of a batch; the first broken rule of a record counts:
@@ -44,9 +42,8 @@ from tidelog.model import (
     InvalidTimestampError,
     RecordError,
     Refusal,
-    UnsupportedFormatError,
 )
-from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG
 from tidelog.record.legacy import LegacyMessage
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.producer import AppendOrigin
@@ -70,8 +67,6 @@ def check_batch(row: BatchRow, first_magic: int, rules: AppendRules, origin: App
         _check_client_batch(row)
     if row.record_count <= 0 or row.last_offset - row.base_offset + 1 != row.record_count:
         raise _invalid_range(row)  # offsets are assigned by the record count, so it must be right for every origin
-    if rules.magic < _V2 and (row.attributes & TRANSACTIONAL_FLAG or row.producer_id >= 0):
-        raise UnsupportedFormatError(f"format v{rules.magic} has neither producer ids nor transactions")
 
 
 def _check_client_batch(row: BatchRow) -> None:

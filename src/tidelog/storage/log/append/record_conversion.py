@@ -38,8 +38,7 @@ from tidelog.record.attributes import (
 )
 from tidelog.record.codec.limit import PayloadTooLargeError
 from tidelog.record.compression import compress, decompress
-from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
-from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES
+from tidelog.record.legacy import OVERHEAD_BYTES, PREFIX_BYTES, InvalidWrapperError, LegacyMessage, read_messages
 from tidelog.record.record_size import require_messages, require_records
 from tidelog.record.rows import iter_records
 from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
@@ -73,7 +72,7 @@ class OpenedRecords(NamedTuple):
     columns: RecordColumns | None
     messages: list[LegacyMessage]
     plain_bytes: int
-    """Bytes of headers and records as Kafka counts them: a header has the size of the *stored* format's."""
+    """Bytes of headers and records as Kafka counts them: each batch has the header of the stored v2 batch."""
 
     @property
     def lowest_timestamp(self) -> int:
@@ -95,7 +94,7 @@ def open_records(
     for row in table.rows():
         check_batch(row, first.magic, rules, origin)
         entry = memoryview(buffer)[row.position : row.position + row.size]
-        plain_bytes += header_bytes(rules.magic, row.attributes & CODEC_MASK)
+        plain_bytes += V2_HEADER_BYTES
         if row.magic >= CURRENT_MAGIC:
             payload = open_payload(entry, row, rules)
             columns = check_payload(payload, row, rules, now_ms)
@@ -149,13 +148,6 @@ def check_payload(payload: Buffer, row: BatchRow, rules: AppendRules, now_ms: in
     is_log_append = bool(row.attributes & TIMESTAMP_TYPE_FLAG)
     check_records(key_valid, columns.timestamp, is_log_append=is_log_append, rules=rules, now_ms=now_ms)
     return columns
-
-
-def header_bytes(magic: int, codec: int) -> int:
-    """Return the bytes around a batch's records: a v2 header, a wrapper, or none around single old messages."""
-    if magic >= CURRENT_MAGIC:
-        return V2_HEADER_BYTES
-    return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]
 
 
 def _read(entry: memoryview, row: BatchRow) -> list[LegacyMessage]:

@@ -1,6 +1,7 @@
 """Appends to a log of format v0 or v1, as before Kafka 4.0: records converted up, down or not at all.
 
-Kafka 4 creates these logs in its tests only. So do we, to test readers, recovery and the conversion to v2 with them.
+Kafka 4 creates these logs in its tests only. So do we: the results are compared with Kafka's, and readers, recovery and
+the conversion to v2 are tested with them.
 
 ==========================================  ================================================================
 the append                                  stored as
@@ -20,13 +21,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tidelog.kernel import BatchTable
+from legacy_build import MessageFields, build_set, restamp_message
+from tidelog.kernel import BatchTable, scan_batches
 from tidelog.model import UnsupportedCompressionError, UnsupportedFormatError
-from tidelog.record.attributes import NONE, ZSTD
-from tidelog.record.legacy_build import OVERHEAD_BYTES, PREFIX_BYTES, MessageFields, build_set, restamp_message
+from tidelog.record.attributes import NONE, TRANSACTIONAL_FLAG, ZSTD
+from tidelog.record.legacy import OVERHEAD_BYTES, PREFIX_BYTES
 from tidelog.record.rows import iter_records
-from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.record_conversion import NO_CONVERSION, ConversionStats, OpenedRecords, header_bytes
+from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.append_validation import (
+    Validated,
+    analyze,
+    assign_offsets,
+    check_shallow,
+    check_size,
+    source_codec,
+)
+from tidelog.storage.log.append.record_checks import check_batch
+from tidelog.storage.log.append.record_conversion import (
+    NO_CONVERSION,
+    V2_HEADER_BYTES,
+    ConversionStats,
+    OpenedRecords,
+    open_records,
+)
+from tidelog.storage.producer import AppendOrigin
 
 _NO_PRODUCER = -1
 
@@ -44,6 +62,7 @@ class OldFormatAppend:
     """Records whose bytes depend on their offsets, so they are built under the lock."""
 
     rules: AppendRules
+    magic: int
     codec: int
     messages: tuple[MessageFields, ...]
     kept: bytearray | None
@@ -59,7 +78,7 @@ class OldFormatAppend:
         else:
             batches = build_set(
                 self.messages,
-                magic=self.rules.magic,
+                magic=self.magic,
                 base_offset=first_offset,
                 codec=self.codec,
                 level=self.rules.level,
@@ -76,7 +95,7 @@ class OldFormatAppend:
             restamp_message(
                 view[position : position + size],
                 offset=first_offset + (len(inside) - 1 if self.codec != NONE else number),
-                timestamp=timestamp if self.rules.magic else None,
+                timestamp=timestamp if self.magic else None,
                 append_time=append_time is not None,
             )
             position += size
@@ -84,38 +103,81 @@ class OldFormatAppend:
 
     def _max_timestamp(self, first_offset: int, append_time: int | None) -> tuple[int, int]:
         """Return the largest timestamp and the last offset of the first batch that has it."""
-        if not self.rules.magic and self.kept is not None:
+        if not self.magic and self.kept is not None:
             return -1, -1
         last = first_offset + len(self.messages) - 1
         if append_time is not None:
             return append_time, first_offset if self.codec == NONE else last
         times = [message.timestamp for message in self.messages]
-        largest = max(times) if self.rules.magic else -1
+        largest = max(times) if self.magic else -1
         if largest < 0:
             return -1, -1
         return largest, first_offset + times.index(largest) if self.codec == NONE else last
 
 
+def append_in_format(
+    buffer: bytearray,
+    rules: AppendRules,
+    magic: int,
+    origin: AppendOrigin,
+    *,
+    now_ms: int,
+    first_offset: int,
+    leader_epoch: int,
+    append_time_ms: int | None = None,
+) -> Validated:
+    """Validate an append to a log of format ``magic``, and assign offsets. ``append_time_ms`` is by default now."""
+    append_time_ms = now_ms if append_time_ms is None else append_time_ms
+    table = scan_batches(buffer)
+    if magic == CURRENT_MAGIC or origin is AppendOrigin.RAFT_LEADER or not len(table):
+        analysis = analyze(buffer, rules, origin, now_ms=now_ms)
+        return assign_offsets(analysis, first_offset=first_offset, leader_epoch=leader_epoch, now_ms=append_time_ms)
+    check_shallow(table, rules, origin, -1)
+    del buffer[table.end_position :]
+    source, first = source_codec(table), table.row(0)
+    if first.magic == CURRENT_MAGIC:
+        check_batch(first, first.magic, rules, origin)
+        if first.attributes & TRANSACTIONAL_FLAG or first.producer_id >= 0:
+            raise UnsupportedFormatError(f"format v{magic} has neither producer ids nor transactions")
+    old = prepare(buffer, table, open_records(buffer, table, rules, origin, now_ms), source, rules, magic)
+    last_offset = first_offset + len(old.messages) - 1
+    made = old.assign(first_offset, append_time_ms)
+    if old.codec != NONE:
+        check_size(made.batches, rules)
+    return Validated(
+        made.batches,
+        first_offset,
+        last_offset,
+        made.max_timestamp,
+        made.offset_of_max_timestamp,
+        append_time_ms if rules.log_append_time else -1,
+        old.stats,
+    )
+
+
 def prepare(
-    buffer: bytearray, table: BatchTable, records: OpenedRecords, source_codec: int, rules: AppendRules
+    buffer: bytearray, table: BatchTable, records: OpenedRecords, source: int, rules: AppendRules, magic: int
 ) -> OldFormatAppend:
     """Prepare records. Raise UnsupportedFormatError (headers, producer ids) or UnsupportedCompressionError (zstd)."""
-    target = rules.target_codec(source_codec)
+    target = rules.target_codec(source)
     if target == ZSTD:
-        raise UnsupportedCompressionError(f"format v{rules.magic} does not support zstd")
+        raise UnsupportedCompressionError(f"format v{magic} does not support zstd")
     if records.first.producer_id != _NO_PRODUCER:
-        raise UnsupportedFormatError(f"format v{rules.magic} does not support producer ids")
-    in_place = _stays(records, source_codec, target, rules)
+        raise UnsupportedFormatError(f"format v{magic} does not support producer ids")
+    wrappers = sum(_header_bytes(magic, codec) - V2_HEADER_BYTES for codec in table.codec.tolist())
+    plain_bytes = records.plain_bytes + wrappers
+    in_place = _stays(records, source, target, magic)
     messages = _fields(records)
     if in_place:
-        stats = ConversionStats(records.plain_bytes, 0) if target != NONE else NO_CONVERSION
+        stats = ConversionStats(plain_bytes, 0) if target != NONE else NO_CONVERSION
     else:
-        opened = records.plain_bytes if source_codec != NONE or target != NONE else 0
+        opened = plain_bytes if source != NONE or target != NONE else 0
         data = sum(len(memoryview(part)) for one in messages for part in (one.key, one.value) if part is not None)
-        plain = len(messages) * (PREFIX_BYTES + OVERHEAD_BYTES[rules.magic]) + data
-        stats = ConversionStats(opened + header_bytes(rules.magic, target) + plain, len(messages))
+        plain = len(messages) * (PREFIX_BYTES + OVERHEAD_BYTES[magic]) + data
+        stats = ConversionStats(opened + _header_bytes(magic, target) + plain, len(messages))
     return OldFormatAppend(
         rules=rules,
+        magic=magic,
         codec=target,
         messages=messages,
         kept=buffer if in_place else None,
@@ -124,12 +186,12 @@ def prepare(
     )
 
 
-def _stays(records: OpenedRecords, source: int, target: int, rules: AppendRules) -> bool:
-    if source != target or records.first.magic != rules.magic:
+def _stays(records: OpenedRecords, source: int, target: int, magic: int) -> bool:
+    if source != target or records.first.magic != magic:
         return False
     if source == NONE:
         return True
-    return rules.magic > 0 and [one.offset for one in records.messages] == list(range(len(records.messages)))
+    return magic > 0 and [one.offset for one in records.messages] == list(range(len(records.messages)))
 
 
 def _fields(records: OpenedRecords) -> tuple[MessageFields, ...]:
@@ -138,3 +200,10 @@ def _fields(records: OpenedRecords) -> tuple[MessageFields, ...]:
     if records.columns.header_offsets is not None and records.columns.header_offsets[-1]:
         raise UnsupportedFormatError("formats v0 and v1 do not support headers")
     return tuple(MessageFields(one.timestamp, one.key, one.value) for one in iter_records(records.columns))
+
+
+def _header_bytes(magic: int, codec: int) -> int:
+    """Return the bytes around a batch's records: a v2 header, a wrapper, or none around single old messages."""
+    if magic >= CURRENT_MAGIC:
+        return V2_HEADER_BYTES
+    return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tidelog.model import UnsupportedCompressionError
 from tidelog.record.attributes import NONE, TIMESTAMP_TYPE_FLAG, ZSTD
 from tidelog.record.compression import compress
+from tidelog.record.legacy import PREFIX_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-PREFIX_BYTES: Final = 12
-OVERHEAD_BYTES: Final = (14, 22)
-"""The bytes of a message by magic, without prefix, key and value."""
 _NULL: Final = struct.pack(">i", -1)
 
 
