@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from log_maker import batch, crc32c, varint
-from server.data.data_home import data_home, records
+from server.data.data_home import WITH_NAMES, codes, data_home, records
 from server.harness import KEEPING
+from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.attributes import GZIP, ZSTD
 from tidelog.record.compression import compress
@@ -27,25 +29,33 @@ def bomb(codec: int, mib: int) -> bytes:
     value = mib * MIB
     body = b"\0\0\0" + b"\1" + varint(value)
     record = varint(len(body) + value + 1) + body + bytes(value) + b"\0"
-    packed = zstandard.ZstdCompressor().compress(record) if codec == ZSTD else compress(codec, record, 1)
+    packed = zstandard.ZstdCompressor().compress(record) if codec == ZSTD else compress(codec, record, 9)
     covered = struct.pack(">h", codec) + batch(0, [b""])[_COVERED_AT + _ATTRIBUTES : _HEADER_BYTES] + packed
     return struct.pack(">qiiBI", 0, len(covered) + 9, 0, 2, crc32c(covered)) + covered
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
-def test_one_is_refused_before_it_is_open(codec: int, tmp_path: Path) -> None:
-    """The broker refuses a batch that decompresses to 160 MiB while it uses less than 280 MiB."""
-    small, large = bomb(codec, 4), bomb(codec, 160)
+@pytest.mark.parametrize("count", [1, 3])
+def test_bombs_are_refused_before_they_are_open(codec: int, count: int, tmp_path: Path) -> None:
+    """Clients send batches of 400 MiB at once. The broker refuses each, and uses less than 280 MiB for it."""
+    small, large = bomb(codec, 4), bomb(codec, 400)
     assert len(large) < 1_000_000
-    with data_home(tmp_path, **{key.replace(".", "_"): text for key, text in KEEPING.items()}) as home:
+    with ExitStack() as stack:
+        settings = {key.replace(".", "_"): text for key, text in KEEPING.items()}
+        home = stack.enter_context(data_home(tmp_path, **settings))
+        clients = [stack.enter_context(home.home.client()) for _ in range(count)]
         home.create()
         assert home.produce(small).error_code == ErrorCode.NONE
         tracemalloc.start()
         try:
-            assert home.produce(large).error_code == ErrorCode.MESSAGE_TOO_LARGE
-            assert tracemalloc.get_traced_memory()[1] < 280 * MIB
+            sent = [(client, home.send_produce(large, client=client)) for client in clients]
+            responses = [client.receive(ApiKey.PRODUCE, WITH_NAMES, number) for client, number in sent]
+            peak_bytes = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+        parts = [response.responses[0].partition_responses[0] for response in responses]
+        assert codes(parts) == [ErrorCode.MESSAGE_TOO_LARGE] * count
+        assert peak_bytes < count * 280 * MIB
         assert home.produce(records(b"others are served")).base_offset == 1
 
 
