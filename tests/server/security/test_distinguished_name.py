@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.security.certificates import authority, client_identity
-from tidelog.server.security.distinguished_name import distinguished_name
+from tidelog.server.security.certificate_principal import distinguished_name
 
 Attribute = x509.NameAttribute[str]
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.server.security.plain_exchange import PlainExchange
-from tidelog.server.security.sasl_exchange import SaslError
+from tidelog.server.security.sasl_exchange import PlainExchange, SaslError
 
 PASSWORDS = {"alice": "alice's", "bøb": "pässword", "nobody": ""}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.model import ConfigError
-from tidelog.server.security.principal_rules import PrincipalRules
+from tidelog.server.security.certificate_principal import PrincipalRules
 
 KAFKAS = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, "

@@ -138,7 +138,7 @@ class MetadataImage:
     delegation_tokens: dict[tuple[str, ...], MetadataRecord] = field(default_factory=dict)
     """The delegation tokens by kind and identity."""
     skipped_records: list[SkippedRecord] = field(default_factory=list)
-    """Skipped records of a later release. An image with some is only for reading: see ``unsupported_metadata``."""
+    """Skipped records of a later release. An image with some is only for reading: see ``directory_check``."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """Apply one record. An error changes nothing. Raise CorruptRecordError if the record contradicts the image, and

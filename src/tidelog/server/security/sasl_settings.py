@@ -23,8 +23,7 @@ from typing import Final
 from tidelog.model import ConfigError
 from tidelog.server.security.jaas_config import LoginModule, parse_jaas_config
 from tidelog.server.security.listener_config import ListenerConfig
-from tidelog.server.security.plain_exchange import PlainExchange
-from tidelog.server.security.sasl_exchange import SaslExchange
+from tidelog.server.security.sasl_exchange import PlainExchange, SaslExchange
 from tidelog.server.security.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from tidelog.server.security.scram_exchange import ScramCredentials, ScramExchange
 

@@ -3,7 +3,7 @@
 Records from a BeginTransaction to its EndTransaction count only together. An AbortTransaction drops them (KIP-868). An
 unfinished transaction stays open at the end, and the next leader aborts it. A record of a later release is skipped, and
 so are later records that contradict the image. The image lists both for readers, and no broker serves it
-(``unsupported_metadata``). Control records define the voters.
+(``directory_check``). Control records define the voters.
 Thread rule: a background thread, before any other code has the image.
 Source: Kafka's ``QuorumController``, ``MetadataBatchLoader``.
 """
