@@ -43,8 +43,3 @@ class RequestContext(NamedTuple):
     def listener(self) -> str:
         """The name of the listener that received the request."""
         return self.client.listener
-
-    @property
-    def client_software(self) -> tuple[str, str]:
-        """The name and version of the client's library."""
-        return self.client.software

@@ -33,10 +33,9 @@ from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, Resource, group, topic
 from tidelog.server.broker import Broker
-from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.changes import ChangeKind, SettingChange, changed, list_key
 from tidelog.server.configs.loggers import alter_loggers
-from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.configs.resource_type import ResourceType, broker_number
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.network.limits import NetworkLimits

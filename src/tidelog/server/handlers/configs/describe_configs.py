@@ -13,11 +13,10 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_entries import broker_entries, default_entries
-from tidelog.server.configs.broker_name import broker_number
 from tidelog.server.configs.config_entry import ConfigEntry, chosen
 from tidelog.server.configs.loggers import described_loggers
 from tidelog.server.configs.resource_entries import client_metrics_entries, group_entries, topic_entries
-from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.configs.resource_type import ResourceType, broker_number
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults

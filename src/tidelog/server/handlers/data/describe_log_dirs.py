@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 _UNKNOWN_SPACE = -1
 
 
-class _Everything:
-    def __contains__(self, partition: object) -> bool:
-        return True
-
-
 def refuse(_context: RequestContext, _request: DescribeLogDirsRequest, error: TidelogError) -> DescribeLogDirsResponse:
     """Return the error. Versions without ``error_code`` get only the empty results."""
     return {"error_code": error_code_of(error), "results": []}
@@ -44,14 +39,14 @@ def refuse(_context: RequestContext, _request: DescribeLogDirsRequest, error: Ti
 
 async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     broker.authorizer.require(context, Operation.DESCRIBE)
-    wanted: Container[TopicPartition] = _Everything()
+    wanted: Collection[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
     return {"error_code": 0, "results": await broker.in_thread(_describe, broker.logs, wanted)}
 
 
-def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[DescribeLogDirsResult]:
-    """Describe the log directories. Thread rule: a background thread."""
+def _describe(logs: LogManager, wanted: Collection[TopicPartition] | None) -> list[DescribeLogDirsResult]:
+    """Describe the log directories with the ``wanted`` partitions, or all. Thread rule: a background thread."""
     logs.handle_failures()
     online = [_describe_directory(logs, directory.path, directory.logs, wanted) for directory in logs.online]
     offline: list[DescribeLogDirsResult] = [
@@ -61,11 +56,14 @@ def _describe(logs: LogManager, wanted: Container[TopicPartition]) -> list[Descr
 
 
 def _describe_directory(
-    logs: LogManager, path: Path, found: Mapping[TopicPartition, PartitionLog], wanted: Container[TopicPartition]
+    logs: LogManager,
+    path: Path,
+    found: Mapping[TopicPartition, PartitionLog],
+    wanted: Collection[TopicPartition] | None,
 ) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     for partition, log in sorted(dict(found).items()):
-        if partition in wanted:
+        if wanted is None or partition in wanted:
             topics[partition.topic].append(_describe_log(logs, partition, log))
     total_bytes, usable_bytes = _space(path)
     return {

@@ -85,8 +85,8 @@ def handle(
     found = read_partitions(broker.replicas, fetch.wanted, limits)
     pending = DelayedFetch(found.results, limits)
     if limits.max_wait_ms <= 0 or found.must_respond_now or found.size >= limits.min_bytes or not pending.partitions:
-        return _answer(broker, context, fetch, found)
-    return _answer_later(broker, context, fetch, pending, limits)
+        return _respond(broker, context, fetch, found)
+    return _respond_later(broker, context, fetch, pending, limits)
 
 
 def _most_bytes(broker: Broker, context: RequestContext) -> int:
@@ -110,7 +110,7 @@ def _denied(
     return {cached for cached, name in names.items() if name is not None and name not in allowed}
 
 
-async def _answer_later(
+async def _respond_later(
     broker: Broker, context: RequestContext, fetch: FetchContext, pending: DelayedFetch, limits: FetchLimits
 ) -> EncodedResponse:
     task = asyncio.current_task()
@@ -119,10 +119,10 @@ async def _answer_later(
         await wait_until(pending.is_ready, pending.partitions, broker.timers, limits.max_wait_ms)
     finally:
         context.client.on_connection_closed = None
-    return _answer(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_reread=True))
+    return _respond(broker, context, fetch, read_partitions(broker.replicas, fetch.wanted, limits, is_reread=True))
 
 
-def _answer(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
+def _respond(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
     leaders = LeaderLookup(broker.metadata.image, context.listener)
     results = [_for_version(context.version, result, leaders) for result in found.results]
     selected = fetch.select(results, broker.timers.monotonic_ms())

@@ -35,8 +35,7 @@ from tidelog.protocol.produce import (
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
-from tidelog.server.handlers.data.produced_part import ProducedPart
-from tidelog.server.handlers.data.produced_transaction import verify_parts
+from tidelog.server.handlers.data.produced_part import ProducedPart, verify_parts
 from tidelog.server.replicas.partition import ACKS_ALL
 from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
@@ -45,7 +44,7 @@ from tidelog.server.response import EncodedResponse
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
-Answer = EncodedResponse | None
+ProduceResult = EncodedResponse | None
 
 _NO_ACKS: Final = 0
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -75,9 +74,11 @@ def refuse(_context: RequestContext, request: ProduceRequest, error: TidelogErro
     return {"responses": responses}
 
 
-def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
+def handle(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> ProduceResult | Awaitable[ProduceResult]:
     produce = _Produce(broker, context, request)
-    produce.look()
+    produce.validate()
     pending = produce.pending
     for part in pending:
         if part.is_slow or part.is_transactional:
@@ -102,9 +103,9 @@ class _Produce:
     @property
     def pending(self) -> list[ProducedPart]:
         """The parts without a result."""
-        return [part for part in self._parts if part.answer is None]
+        return [part for part in self._parts if part.result is None]
 
-    def look(self) -> None:
+    def validate(self) -> None:
         """Check every part. Some are refused already."""
         if self._broker.authorizer.is_on:
             self._deny()
@@ -112,8 +113,8 @@ class _Produce:
         is_administrator, has_transactional = self._context.client_id == _ADMIN_CLIENT, False
         for data, parts in self._topics:
             for part in parts:
-                if part.answer is None:
-                    part.look(replicas, data, version)
+                if part.result is None:
+                    part.validate(replicas, data, version)
                     if not is_administrator:
                         part.require_public()
                 has_transactional |= part.is_transactional
@@ -132,7 +133,7 @@ class _Produce:
         for name, (_data, parts) in zip(names, self._topics, strict=True):
             if name is not None and name not in allowed:
                 for part in parts:
-                    part.deny(self._context.version)
+                    part.refuse_unauthorized(self._context.version)
 
     def _may_use_transaction(self) -> bool:
         name = self._request.transactional_id
@@ -140,7 +141,7 @@ class _Produce:
             return False
         return self._broker.authorizer.allows(self._context, Operation.WRITE, transactional_id(name))
 
-    async def run_slowly(self) -> Answer:
+    async def run_slowly(self) -> ProduceResult:
         """Verify the transaction with its coordinator, then append slow parts in a background thread."""
         if self._request.transactional_id is not None:
             verification = self._broker.transactions.verification
@@ -150,18 +151,18 @@ class _Produce:
                 await part.append_in_thread(self._broker.in_thread, self._request.acks)
             else:
                 part.append(self._request.acks)
-        answer = self.acknowledge()
-        return await answer if isinstance(answer, Awaitable) else answer
+        response = self.acknowledge()
+        return await response if isinstance(response, Awaitable) else response
 
-    def acknowledge(self) -> Answer | Awaitable[Answer]:
+    def acknowledge(self) -> ProduceResult | Awaitable[ProduceResult]:
         """Return the response once enough replicas have the records."""
         if self._request.acks == ACKS_ALL:
             waiting = [part for part in self._parts if not part.is_replicated()]
             if waiting:
                 return self._when_replicated(waiting)
-        return self._answer()
+        return self._respond()
 
-    async def _when_replicated(self, waiting: Sequence[ProducedPart]) -> Answer:
+    async def _when_replicated(self, waiting: Sequence[ProducedPart]) -> ProduceResult:
         partitions = {part.partition for part in waiting if part.partition is not None}
         met = await wait_until(
             lambda _changed: all(part.is_replicated() for part in waiting),
@@ -171,40 +172,40 @@ class _Produce:
         )
         if not met:
             for part in waiting:
-                part.time_is_over()
-        return self._answer()
+                part.expire()
+        return self._respond()
 
     # --- the response ---
 
-    def _answer(self) -> Answer:
+    def _respond(self) -> ProduceResult:
         throttle_ms = self._broker.quotas.throttle(self._context, produced=self._context.size)
         if self._request.acks == _NO_ACKS:
             self._require_no_errors()
             return None
-        endpoints = self._tell_leaders() if self._context.version >= _FIRST_WITH_LEADER_HINTS else ()
+        endpoints = self._add_leader_hints() if self._context.version >= _FIRST_WITH_LEADER_HINTS else ()
         responses = [
-            TopicProduceResponse(data.name, data.topic_id, [part.answered for part in parts])
+            TopicProduceResponse(data.name, data.topic_id, [part.final_result for part in parts])
             for data, parts in self._topics
         ]
         return EncodedResponse([write_produce_response(self._context.version, responses, throttle_ms, endpoints)])
 
-    def _tell_leaders(self) -> Sequence[NodeEndpoint]:
+    def _add_leader_hints(self) -> Sequence[NodeEndpoint]:
         """Add the current leader to each NOT_LEADER_OR_FOLLOWER result. Return the leaders' endpoints."""
         leaders = None
         for data, parts in self._topics:
             for part in parts:
-                if part.answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                if part.final_result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     leaders = leaders or LeaderLookup(self._broker.metadata.image, self._context.listener)
                     leader = leaders.leader_of(data.topic_id or data.name, part.index)
-                    part.answer = part.answered._replace(current_leader=leader)
+                    part.result = part.final_result._replace(current_leader=leader)
         return () if leaders is None else leaders.endpoints
 
     def _require_no_errors(self) -> None:
         errors = [
-            f"{data.name or data.topic_id}-{part.index} -> {ErrorCode(part.answer.error_code).name}"
+            f"{data.name or data.topic_id}-{part.index} -> {ErrorCode(part.result.error_code).name}"
             for data, parts in self._topics
             for part in parts
-            if part.answer is not None and part.answer.error_code
+            if part.result is not None and part.result.error_code
         ]
         if errors:
             raise ApiError(

@@ -61,7 +61,7 @@ NO_BATCH: Final = ProducedBatch(0, _NO_PRODUCER, -1, -1)
 """The batch of records that were not checked or have no batch."""
 
 
-def look_at(version: int, records: bytearray | None) -> ProducedBatch:
+def read_batch(version: int, records: bytearray | None) -> ProducedBatch:
     """Return the batch. Raise ApiError by the module's table."""
     size = _batch_size(records, 0) if records else 0
     if records is None or not size:
