@@ -1,7 +1,13 @@
 """The leader epochs of a partition and their checkpoint."""
 
-from tidelog.storage.epoch.divergence import FollowerTruncation, diverging_epoch, follower_truncation
-from tidelog.storage.epoch.leader_epoch_cache import EpochEndOffset, EpochEntry, LeaderEpochCache
+from tidelog.storage.epoch.leader_epoch_cache import (
+    EpochEndOffset,
+    EpochEntry,
+    FollowerTruncation,
+    LeaderEpochCache,
+    diverging_epoch,
+    follower_truncation,
+)
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 
 __all__ = [

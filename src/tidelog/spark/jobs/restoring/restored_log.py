@@ -34,8 +34,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.adopt.adoption import FIRST_EPOCH
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.writers.record_input import own_compression
-from tidelog.storage.log.writers.record_writer import BULK_BATCH_BYTES
+from tidelog.storage.log.writers.record_writer import BULK_BATCH_BYTES, own_compression
 
 _RECORD = ["key", "value", "timestamp", "headers"]
 _SPAN = 2**31

@@ -33,16 +33,12 @@ class LogEpochs:
     def latest(self) -> int | None:
         return self._state.epochs.latest_epoch
 
-    def of_offset(self, offset: int) -> int | None:
-        """Return the epoch in which a record at ``offset`` was written."""
-        return self._state.epochs.epoch_for_offset(offset)
-
     def end_offset_for(self, epoch: int) -> EpochEndOffset | None:
         """Return the largest epoch not above ``epoch`` with its end offset, or None if it is unknown."""
         return self._state.epochs.end_offset_for(epoch, self._log_end)
 
     def diverging(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
-        """Return the point where a fetching follower's log diverges from this one; see ``storage.epoch.divergence``."""
+        """Return the point where a fetching follower's log diverges from this one; see ``leader_epoch_cache``."""
         return diverging_epoch(
             self._state.epochs,
             log_start=self._state.offsets.log_start,

@@ -32,7 +32,7 @@ from tidelog.record.control import EndTransactionMarker
 from tidelog.runtime import Clock
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs, own_compression, records_to_append
+from tidelog.storage.log.writers.record_writer import Bytes, HeaderPairs, own_compression, records_to_append
 from tidelog.storage.producer import AppendOrigin, ProducerEntry
 
 if TYPE_CHECKING:
@@ -67,12 +67,6 @@ class ProducerWriter:
         if entry.producer_epoch != self._producer_epoch or not entry.batches:
             return 0
         return sequence_after(entry.last_sequence, 1)
-
-    @property
-    def has_open_transaction(self) -> bool:
-        """True if the producer, at any epoch, has records in the log without a marker after them."""
-        entry = self._entry
-        return entry is not None and entry.transaction_first_offset is not None
 
     def append(
         self,

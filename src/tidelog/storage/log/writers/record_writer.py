@@ -8,20 +8,27 @@ Thread rule: any thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel import encode_records, seal_batch
-from tidelog.model import TimestampType
+from tidelog.model import InvalidRecordError, TimestampType
+from tidelog.record.attributes import NONE
 from tidelog.record.build import build_batches
 from tidelog.record.compression import compress
+from tidelog.record.rows import columns_from_lists
 from tidelog.runtime import Clock
+from tidelog.storage.log.append.append_rules import stored_compression
+from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs, own_compression, records_to_append
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from tidelog.kernel import RecordColumns
+
+Bytes = bytes | bytearray | memoryview
+HeaderPairs = Iterable[tuple[str, bytes | None]]
 BULK_BATCH_BYTES = 16 * 1024
 """Size limit of a bulk append's batches before compression: the default ``batch.size`` of Kafka's producer."""
 
@@ -74,3 +81,29 @@ class RecordWriter:
 
 def _concatenated(batches: Sequence[bytearray]) -> bytearray:
     return batches[0] if len(batches) == 1 else bytearray().join(batches)
+
+
+def records_to_append(
+    values: Sequence[Bytes | None] | pyarrow.RecordBatch | pyarrow.Table,
+    keys: Sequence[Bytes | None] | None,
+    headers: Sequence[HeaderPairs] | None,
+    timestamps: Sequence[int | None] | None,
+    now_ms: int,
+) -> RecordColumns | pyarrow.RecordBatch | pyarrow.Table:
+    """Return lists as columns, and Arrow data unchanged. ``now_ms`` replaces timestamps that are None.
+
+    Raise InvalidRecordError if lists come with Arrow data, and ValueError or TypeError as ``columns_from_lists`` does.
+    """
+    if isinstance(values, Sequence):
+        return columns_from_lists(
+            values, keys=keys, timestamps=timestamps, headers=headers, default_timestamp_ms=now_ms
+        )
+    if keys is not None or headers is not None or timestamps is not None:
+        raise InvalidRecordError("Arrow data has its own columns: pass keys, headers and timestamps only with lists")
+    return values
+
+
+def own_compression(config: LogConfig) -> tuple[int, int | None]:
+    """Return codec number and level for batches made here: ``producer`` and ``none`` mean uncompressed."""
+    codec, level = stored_compression(config)
+    return (NONE if codec is None else codec), level

@@ -30,7 +30,7 @@ from tidelog.runtime import Clock
 from tidelog.storage.fs import ForkGuard
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.writers.producer_writer import ProducerWriter
-from tidelog.storage.log.writers.record_input import Bytes, HeaderPairs
+from tidelog.storage.log.writers.record_writer import Bytes, HeaderPairs
 
 if TYPE_CHECKING:
     import pyarrow
