@@ -7,7 +7,7 @@ import pytest
 from log_maker import marker
 from server.data.data_home import DataHome, eventually, offsets_in, records
 from server.harness import WireClient
-from server.network.listener_home import sendfile_counts
+from server.network.listener_harness import sendfile_counts
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct

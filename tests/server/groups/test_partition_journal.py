@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from server.replicas.replica_home import ReplicaHome, records
+from server.replicas.replica_harness import ReplicaHarness, records
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, StorageError, TopicPartition
 from tidelog.protocol.errors import ErrorCode
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 class Journal:
     """``told`` lists the completed changes with their errors, by time of completion."""
 
-    def __init__(self, harness: ReplicaHome, *, linger_ms: int = ADAPTIVE) -> None:
+    def __init__(self, harness: ReplicaHarness, *, linger_ms: int = ADAPTIVE) -> None:
         harness.create("t")
         self.harness = harness
         self.offsets = OffsetStore()
@@ -83,19 +83,19 @@ class Journal:
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Iterator[ReplicaHome]:
-    made = ReplicaHome(tmp_path, max_message_bytes=4000)
+def harness(tmp_path: Path) -> Iterator[ReplicaHarness]:
+    made = ReplicaHarness(tmp_path, max_message_bytes=4000)
     yield made
     made.close()
 
 
 @pytest.fixture
-def journal(harness: ReplicaHome) -> Journal:
+def journal(harness: ReplicaHarness) -> Journal:
     return Journal(harness)
 
 
 @pytest.fixture
-def lingering(harness: ReplicaHome) -> Journal:
+def lingering(harness: ReplicaHarness) -> Journal:
     return Journal(harness, linger_ms=LINGER_MS)
 
 
@@ -161,7 +161,7 @@ class TestLinger:
         lingering.harness.clock.sleep_ms(1)
         assert lingering.batches == [Batch(1)], "the second batch has its own linger"
 
-    def test_none_of_zero(self, harness: ReplicaHome) -> None:
+    def test_none_of_zero(self, harness: ReplicaHarness) -> None:
         journal = Journal(harness, linger_ms=0)
         journal.write(0)
         journal.write(1)

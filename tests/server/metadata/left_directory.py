@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from server.metadata.metadata_home import MetadataHome, create, run
+from server.metadata.metadata_harness import MetadataHarness, create, run
 from tidelog.server.metadata.controller.decision import Decision
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.fs import LOCAL
@@ -12,17 +12,17 @@ from tidelog.storage.fs import LOCAL
 
 def left(
     directory: Path, *records: MetadataRecord, settings: dict[str, str] | None = None, topic: str = "there"
-) -> MetadataHome:
+) -> MetadataHarness:
     """Create a topic, write ``records``, and close the metadata."""
-    home = MetadataHome(LOCAL, {"log.dirs": str(directory), **(settings or {})})
+    harness = MetadataHarness(LOCAL, {"log.dirs": str(directory), **(settings or {})})
 
     async def work() -> None:
-        metadata = await home.started()
-        await home.register(metadata)
+        metadata = await harness.started()
+        await harness.register(metadata)
         await create(metadata, topic)
         for record in records:
             await metadata._store.change(lambda record=record: Decision([record], None))
         await metadata.close()
 
     run(work)
-    return home
+    return harness

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
+from server.metadata.metadata_harness import METADATA, MetadataHarness, create, run, setting, topic_resource
 from tidelog.model import ConfigError, CorruptRecordError, StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.control import ControlType
@@ -28,7 +28,7 @@ T0 = TopicPartition("t", 0)
 class TestStart:
     def test_a_new_directory_has_the_features_of_a_new_cluster(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().started()
+            metadata = await MetadataHarness().started()
             assert metadata.image.features == {
                 "metadata.version": 33,
                 "eligible.leader.replicas.version": 1,
@@ -45,11 +45,11 @@ class TestStart:
 
     def test_each_start_has_an_epoch_of_its_own(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
+            harness = MetadataHarness()
             for epoch in (1, 2, 3):
-                metadata = await home.started()
+                metadata = await harness.started()
                 assert metadata.quorum.epoch == epoch
-                state = read_whole(home.fs, METADATA / "quorum-state")
+                state = read_whole(harness.fs, METADATA / "quorum-state")
                 assert state == (
                     b'{"leaderId":1,"leaderEpoch":%d,"votedId":-1,'
                     b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}' % epoch
@@ -62,9 +62,9 @@ class TestStart:
         """Kafka's brokers load no record from that snapshot (``MetadataLoader.handleLoadBootstrap``)."""
 
         async def work() -> None:
-            home = MetadataHome()
-            await (await home.started()).close()
-            log = read_whole(home.fs, METADATA / "00000000000000000000.log")
+            harness = MetadataHarness()
+            await (await harness.started()).close()
+            log = read_whole(harness.fs, METADATA / "00000000000000000000.log")
             names = [record.name for batch in read_batches(log) for record in batch.records]
             assert names[:2] == ["BeginTransactionRecord", "FeatureLevelRecord"]
 
@@ -72,45 +72,45 @@ class TestStart:
 
     def test_static_voters_stand_in_the_quorum_state(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={"controller.quorum.voters": "1@localhost:9093"})
-            await home.started()
-            assert read_whole(home.fs, METADATA / "quorum-state") == (
+            harness = MetadataHarness(settings={"controller.quorum.voters": "1@localhost:9093"})
+            await harness.started()
+            assert read_whole(harness.fs, METADATA / "quorum-state") == (
                 b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
                 b'"currentVoters":[{"voterId":1}],"data_version":0}'
             )
-            (header,) = read_snapshot(home.fs, METADATA / BOOTSTRAP_ID.file_name)[0].control_records
+            (header,) = read_snapshot(harness.fs, METADATA / BOOTSTRAP_ID.file_name)[0].control_records
             assert header.type is ControlType.SNAPSHOT_HEADER
 
         run(work)
 
     def test_a_quorum_with_others_is_refused(self) -> None:
-        home = MetadataHome(settings={"controller.quorum.voters": "1@a:1,2@b:1"})
-        metadata = home.made()
+        harness = MetadataHarness(settings={"controller.quorum.voters": "1@a:1,2@b:1"})
+        metadata = harness.made()
         metadata.format()
         with pytest.raises(ConfigError, match="voters 1, 2"):
             metadata.load()
 
     def test_a_directory_of_another_node_is_refused(self) -> None:
-        home = MetadataHome()
-        home.made().format()
+        harness = MetadataHarness()
+        harness.made().format()
         with pytest.raises(ConfigError, match="Stored node id 1 doesn't match previous node id 2"):
-            MetadataHome(home.fs, node_id=2).made().format()
+            MetadataHarness(harness.fs, node_id=2).made().format()
 
 
 class TestChanges:
     def test_are_there_at_the_next_start(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             await create(metadata, "kept", "gone", partitions=2)
             await metadata.alter_configs({topic_resource("kept"): [setting("retention.ms", "5")]})
             await metadata.create_partitions([NewPartitions(topic="kept", total=3)])
             await metadata.delete_topics(["gone"])
             assert await metadata.allocate_producer_ids() == range(1000)
             topic_id = metadata.image.topics["kept"].id
-            await home.stop(metadata)
+            await harness.stop(metadata)
 
-            metadata = await home.joined()
+            metadata = await harness.joined()
             image = metadata.image
             assert list(image.topics) == ["kept"]
             assert image.topics["kept"].id == topic_id
@@ -122,7 +122,7 @@ class TestChanges:
 
     def test_are_only_validated_where_that_is_asked_for(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             end = metadata.quorum.high_watermark
             (made, refused) = await metadata.create_topics(
                 [NewTopic(name="t", partitions=2), NewTopic(name="")], validate_only=True
@@ -136,7 +136,7 @@ class TestChanges:
 
     def test_happen_one_after_the_other(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             results = await asyncio.gather(*(metadata.create_topics([NewTopic(name="t")]) for _ in range(5)))
             errors = [result.error for (result,) in results]
             assert errors == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
@@ -145,7 +145,7 @@ class TestChanges:
 
     def test_go_through_though_nobody_waits_for_them(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             asking = asyncio.ensure_future(metadata.create_topics([NewTopic(name="t")]))
             await asyncio.sleep(0)
             asking.cancel()
@@ -156,7 +156,7 @@ class TestChanges:
 
     def test_are_told_in_order_and_awaited(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             told: list[MetadataChange] = []
             carried_out = asyncio.Event()
 
@@ -182,7 +182,7 @@ class TestChanges:
 
     def test_a_listener_that_fails_stops_nobody(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
 
             def fail(_change: MetadataChange) -> None:
                 raise ValueError("a bug")
@@ -195,7 +195,7 @@ class TestChanges:
 
     def test_a_change_is_published_when_the_listeners_are_prepared(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             ready = asyncio.Event()
             published: list[list[str]] = []
 
@@ -229,7 +229,7 @@ class TestChanges:
 
     def test_what_fails_to_prepare_stops_nobody(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
 
             async def fail(_change: MetadataChange) -> None:
                 raise ValueError("a bug")
@@ -242,7 +242,7 @@ class TestChanges:
 
     def test_settings_are_known_before_the_topic_is_published(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             seen: list[tuple[object, object]] = []
 
             async def prepare(_change: MetadataChange) -> None:
@@ -257,15 +257,15 @@ class TestChanges:
 
     def test_a_change_waits_for_its_turn_no_longer_than_its_timeout(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             async with metadata._store._turn:
                 late, punctual = (
                     asyncio.ensure_future(metadata.create_topics([NewTopic(name=name)], timeout_ms=timeout_ms))
                     for name, timeout_ms in {"a": 10, "b": 11}.items()
                 )
                 await asyncio.sleep(0)
-                home.clock.sleep_ms(10)
+                harness.clock.sleep_ms(10)
             with pytest.raises(ApiError, check=lambda error: error.code is ErrorCode.REQUEST_TIMED_OUT):
                 await late
             await punctual
@@ -277,13 +277,13 @@ class TestChanges:
     def test_end_where_the_disk_fails(self) -> None:
         async def work() -> None:
             disk = SimulatedDisk()
-            home = MetadataHome(disk)
-            metadata = await home.joined()
+            harness = MetadataHarness(disk)
+            metadata = await harness.joined()
             fault = disk.fail(DiskFault(errno=errno.EIO, calls={"sync"}, below=METADATA))
             with pytest.raises(StorageError):
                 await create(metadata, "t")
             disk.heal(fault)
-            assert len(home.failures) == 1
+            assert len(harness.failures) == 1
             assert not metadata.image.topics
             with pytest.raises(ApiError) as refused:
                 await create(metadata, "u")
@@ -295,12 +295,12 @@ class TestChanges:
 
     def test_end_where_the_rules_contradict_the_image(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             wrong = MetadataRecord("RemoveTopicRecord", {"topicId": ZERO_UUID})
             with pytest.raises(CorruptRecordError):
                 await metadata._store.change(lambda: Decision([wrong], None))
-            assert len(home.failures) == 1
+            assert len(harness.failures) == 1
             with pytest.raises(ApiError):
                 await create(metadata, "t")
             await metadata.close()
@@ -311,8 +311,8 @@ class TestChanges:
 class TestBroker:
     def test_partitions_have_a_leader_while_it_is_there(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             await create(metadata, "t")
             before = metadata.image.partition(T0)
             assert before is not None
@@ -322,12 +322,12 @@ class TestBroker:
             assert left is not None
             assert (left.leader, left.isr, left.elr, left.leader_epoch) == (-1, (), (1,), 1)
             assert metadata.image.brokers[1].is_fenced
-            home.epoch = metadata.broker_epoch
+            harness.epoch = metadata.broker_epoch
             await metadata.close()
 
-            metadata = await home.started()
+            metadata = await harness.started()
             assert metadata.image.partition(T0) == left
-            await home.register(metadata)
+            await harness.register(metadata)
             after = metadata.image.partition(T0)
             assert after is not None
             assert (after.leader, after.isr, after.elr, after.leader_epoch) == (1, (1,), (), 2)
@@ -337,12 +337,12 @@ class TestBroker:
 
     def test_after_a_kill_its_leadership_is_an_unclean_one(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             await create(metadata, "t")
             await metadata.close()
 
-            metadata = await home.joined()
+            metadata = await harness.joined()
             after = metadata.image.partition(T0)
             assert after is not None
             assert (after.leader, after.isr, after.leader_epoch, after.is_recovering) == (1, (1,), 2, True)
@@ -351,10 +351,10 @@ class TestBroker:
 
     def test_its_epoch_is_where_it_registered(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.started()
+            harness = MetadataHarness()
+            metadata = await harness.started()
             end = metadata.quorum.high_watermark
-            await home.register(metadata)
+            await harness.register(metadata)
             assert metadata.broker_epoch == end == metadata.image.brokers[1].epoch
 
         run(work)
@@ -363,21 +363,21 @@ class TestBroker:
         """The registration is the previous run's before the broker registers again."""
 
         async def work() -> None:
-            home = MetadataHome()
-            await home.stop(await home.joined())
-            metadata = await home.started()
-            await metadata.report_cordoned_directories([home.directory_id()])
+            harness = MetadataHarness()
+            await harness.stop(await harness.joined())
+            metadata = await harness.started()
+            await metadata.report_cordoned_directories([harness.directory_id()])
             assert metadata.image.brokers[1].cordoned_log_dirs == frozenset()
-            await home.register(metadata)
-            await metadata.report_cordoned_directories([home.directory_id()])
-            assert metadata.image.brokers[1].cordoned_log_dirs == {home.directory_id()}
-            await home.stop(metadata)
+            await harness.register(metadata)
+            await metadata.report_cordoned_directories([harness.directory_id()])
+            assert metadata.image.brokers[1].cordoned_log_dirs == {harness.directory_id()}
+            await harness.stop(metadata)
 
         run(work)
 
     def test_a_leader_alters_who_is_in_sync(self) -> None:
         async def work() -> None:
-            metadata = await MetadataHome().joined()
+            metadata = await MetadataHarness().joined()
             await create(metadata, "t")
             topic = metadata.image.topics["t"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from server.metadata.images import image_of, partition_of, settings, with_topic
-from server.metadata.metadata_home import setting, topic_resource
+from server.metadata.metadata_harness import setting, topic_resource
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.configs.resource_type import ResourceType

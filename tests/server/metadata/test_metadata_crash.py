@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.metadata.metadata_home import METADATA, MetadataHome, create, run, setting, topic_resource
+from server.metadata.metadata_harness import METADATA, MetadataHarness, create, run, setting, topic_resource
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.requests import NewPartitions
@@ -51,14 +51,14 @@ class Story:
         self.now = self.coming
 
 
-async def live(home: MetadataHome, story: Story) -> None:
+async def live(harness: MetadataHarness, story: Story) -> None:
     """Run twice with a clean shutdown, and make every kind of change."""
     for number in range(2):
-        metadata = await home.joined()
+        metadata = await harness.joined()
         story.expect(runs=number + 1)
         story.told()
         await change_everything(metadata, story, number)
-        await home.stop(metadata)
+        await harness.stop(metadata)
 
 
 async def change_everything(metadata: ClusterMetadata, story: Story, number: int) -> None:
@@ -93,7 +93,7 @@ def test_nothing_that_was_told_is_lost(every: int) -> None:
             found.append((disk.after_crash(len(found)), story.now, story.coming))
 
         disk.before_call = look
-        await live(MetadataHome(disk, SETTINGS), story)
+        await live(MetadataHarness(disk, SETTINGS), story)
         disk.before_call = None
         found.append((disk, story.now, story.now))
         assert len(found) > 100
@@ -102,16 +102,16 @@ def test_nothing_that_was_told_is_lost(every: int) -> None:
             await check_survivor(survivor, now, coming)
 
     async def check_survivor(survivor: SimulatedDisk, now: Known, coming: Known) -> None:
-        home = MetadataHome(survivor, SETTINGS)
-        metadata = await home.started()
+        harness = MetadataHarness(survivor, SETTINGS)
+        metadata = await harness.started()
         now.check(metadata.image, coming)
         assert metadata.quorum.epoch > now.runs
-        await home.register(metadata)
+        await harness.register(metadata)
         assert all(state.leader == 1 for _, _, state in metadata.image.partitions())
         await create(metadata, "another")
         image = metadata.image.copy()
         await metadata.close()
-        again = await home.started()
+        again = await harness.started()
         assert again.image.topics.keys() == image.topics.keys()
         await again.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from server.metadata.images import settings
-from server.metadata.metadata_home import DATA, METADATA, MetadataHome, create, run
+from server.metadata.metadata_harness import DATA, METADATA, MetadataHarness, create, run
 from tidelog.model import CheckpointError, ConfigError, CorruptRecordError, DirectoryError, LockedError
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.image import MetadataImage
@@ -44,54 +44,54 @@ def damage(fs: FileSystem, path: Path, position: int) -> None:
 class TestSnapshots:
     def test_are_taken_after_so_many_bytes(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={"metadata.log.max.record.bytes.between.snapshots": "2000"})
-            metadata = await home.joined()
-            assert not snapshots(home.fs)
+            harness = MetadataHarness(settings={"metadata.log.max.record.bytes.between.snapshots": "2000"})
+            metadata = await harness.joined()
+            assert not snapshots(harness.fs)
             await create(metadata, "t", partitions=40)
             await metadata.close()
-            assert len(snapshots(home.fs)) == 1
-            again = await home.started()
+            assert len(snapshots(harness.fs)) == 1
+            again = await harness.started()
             assert len(again.image.topics["t"].partitions) == 40
 
         run(work)
 
     def test_are_taken_after_so_long(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={"metadata.log.max.snapshot.interval.ms": str(HOUR_MS)})
-            metadata = await home.joined()
+            harness = MetadataHarness(settings={"metadata.log.max.snapshot.interval.ms": str(HOUR_MS)})
+            metadata = await harness.joined()
             await create(metadata, "t")
-            home.clock.sleep_ms(HOUR_MS)
-            assert not snapshots(home.fs), "only with something new"
+            harness.clock.sleep_ms(HOUR_MS)
+            assert not snapshots(harness.fs), "only with something new"
             await create(metadata, "u")
             await metadata.close()
-            assert len(snapshots(home.fs)) == 1
+            assert len(snapshots(harness.fs)) == 1
 
         run(work)
 
     def test_are_taken_of_what_earlier_runs_wrote_too(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             await create(metadata, "t", partitions=40)
             await metadata.close()
-            again = MetadataHome(home.fs, {"metadata.log.max.record.bytes.between.snapshots": "3000"})
+            again = MetadataHarness(harness.fs, {"metadata.log.max.record.bytes.between.snapshots": "3000"})
             metadata = await again.started()
             await metadata.close()
-            assert len(snapshots(home.fs)) == 1
+            assert len(snapshots(harness.fs)) == 1
 
         run(work)
 
     def test_have_the_end_of_the_log_and_its_epoch_as_name_and_all_of_the_image(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings=FREQUENT)
-            metadata = await home.joined()
+            harness = MetadataHarness(settings=FREQUENT)
+            metadata = await harness.joined()
             await create(metadata, "t", partitions=20)
             end, image = metadata.quorum.high_watermark, metadata.image.copy()
             await metadata.close()
-            newest = snapshots(home.fs)[-1]
+            newest = snapshots(harness.fs)[-1]
             assert newest == (end, 1)
             replay = MetadataReplay(MetadataImage(cluster_id=image.cluster_id, controller_id=1), ALONE, path=METADATA)
-            for batch in read_snapshot(home.fs, METADATA / newest.file_name):
+            for batch in read_snapshot(harness.fs, METADATA / newest.file_name):
                 replay.apply(batch)
             assert replay._image == image
             assert replay.voters.kraft_version == 1
@@ -101,59 +101,59 @@ class TestSnapshots:
 
     def test_go_by_size_and_the_log_below_them(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "6000"})
-            metadata = await home.joined()
+            harness = MetadataHarness(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "6000"})
+            metadata = await harness.joined()
             for number in range(8):
                 await create(metadata, f"topic-{number}", partitions=5)
             await metadata.close()
-            kept = snapshots(home.fs)
-            names = home.fs.list_names(METADATA)
+            kept = snapshots(harness.fs)
+            names = harness.fs.list_names(METADATA)
             assert 1 <= len(kept) < 8
             deleted = {name for name in names if name.endswith(".checkpoint.deleted")}
             assert deleted
             first_log = min(int(name[:20]) for name in names if name.endswith(".log"))
             assert 0 < first_log <= kept[0].offset
-            again = await home.started()
+            again = await harness.started()
             assert len(again.image.topics) == 8
-            assert not deleted & set(home.fs.list_names(METADATA))
+            assert not deleted & set(harness.fs.list_names(METADATA))
 
         run(work)
 
     def test_go_by_age(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={**FREQUENT, **SHORT, "metadata.max.retention.ms": str(HOUR_MS)})
-            metadata = await home.joined()
+            harness = MetadataHarness(settings={**FREQUENT, **SHORT, "metadata.max.retention.ms": str(HOUR_MS)})
+            metadata = await harness.joined()
             await create(metadata, "t", partitions=20)
-            old = snapshots(home.fs)
-            home.clock.sleep_ms(HOUR_MS + 1)
+            old = snapshots(harness.fs)
+            harness.clock.sleep_ms(HOUR_MS + 1)
             await create(metadata, "u", partitions=20)
             await metadata.close()
-            assert snapshots(home.fs)
-            assert not set(snapshots(home.fs)) & set(old)
+            assert snapshots(harness.fs)
+            assert not set(snapshots(harness.fs)) & set(old)
 
         run(work)
 
     def test_their_files_go_after_a_minute(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "1"})
-            metadata = await home.joined()
+            harness = MetadataHarness(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "1"})
+            metadata = await harness.joined()
             for name in ("t", "u", "v"):
                 await create(metadata, name, partitions=20)
-            assert any(name.endswith(".deleted") for name in home.fs.list_names(METADATA))
-            home.clock.sleep_ms(60_001)
-            assert not any(name.endswith(".deleted") for name in home.fs.list_names(METADATA))
+            assert any(name.endswith(".deleted") for name in harness.fs.list_names(METADATA))
+            harness.clock.sleep_ms(60_001)
+            assert not any(name.endswith(".deleted") for name in harness.fs.list_names(METADATA))
             await metadata.close()
 
         run(work)
 
     def test_that_were_not_finished_are_removed(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            await (await home.joined()).close()
+            harness = MetadataHarness()
+            await (await harness.joined()).close()
             part = METADATA / f"{SnapshotId(9, 1).file_name}.part"
-            write_whole(home.fs, part, b"half")
-            await (await home.started()).close()
-            assert not home.fs.exists(part)
+            write_whole(harness.fs, part, b"half")
+            await (await harness.started()).close()
+            assert not harness.fs.exists(part)
 
         run(work)
 
@@ -177,42 +177,42 @@ class TestSnapshots:
 class TestLog:
     def test_ends_before_the_first_damaged_batch(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            metadata = await home.joined()
+            harness = MetadataHarness()
+            metadata = await harness.joined()
             await create(metadata, "t")
-            size = len(read_whole(home.fs, METADATA / f"{0:020}.log"))
+            size = len(read_whole(harness.fs, METADATA / f"{0:020}.log"))
             await create(metadata, "u")
             await metadata.close()
-            damage(home.fs, METADATA / f"{0:020}.log", size + 70)
-            again = await home.started()
+            damage(harness.fs, METADATA / f"{0:020}.log", size + 70)
+            again = await harness.started()
             assert list(again.image.topics) == ["t"]
 
         run(work)
 
     def test_without_its_beginning_needs_a_snapshot(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "1"})
-            metadata = await home.joined()
+            harness = MetadataHarness(settings={**FREQUENT, **SHORT, "metadata.max.retention.bytes": "1"})
+            metadata = await harness.joined()
             for name in ("t", "u", "v"):
                 await create(metadata, name, partitions=20)
             await metadata.close()
-            for one in snapshots(home.fs):
-                home.fs.remove(METADATA / one.file_name)
+            for one in snapshots(harness.fs):
+                harness.fs.remove(METADATA / one.file_name)
             with pytest.raises(CheckpointError, match="but no snapshot has the records before it"):
-                home.made().load()
+                harness.made().load()
 
         run(work)
 
     def test_a_snapshot_above_its_end_takes_its_place(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings=FREQUENT)
-            metadata = await home.joined()
+            harness = MetadataHarness(settings=FREQUENT)
+            metadata = await harness.joined()
             await create(metadata, "t", partitions=20)
             end = metadata.quorum.high_watermark
             await metadata.close()
-            with home.fs.open(METADATA / f"{0:020}.log", write=True) as file:
+            with harness.fs.open(METADATA / f"{0:020}.log", write=True) as file:
                 file.truncate(500)
-            again = await home.started()
+            again = await harness.started()
             assert len(again.image.topics["t"].partitions) == 20
             assert again.quorum.high_watermark > end
 
@@ -220,11 +220,11 @@ class TestLog:
 
     def test_has_an_epoch_above_all_before_even_without_its_quorum_state(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
+            harness = MetadataHarness()
             for _ in range(3):
-                await (await home.started()).close()
-            home.fs.remove(METADATA / "quorum-state")
-            assert (await home.started()).quorum.epoch == 4
+                await (await harness.started()).close()
+            harness.fs.remove(METADATA / "quorum-state")
+            assert (await harness.started()).quorum.epoch == 4
 
         run(work)
 
@@ -292,17 +292,17 @@ class TestTransactions:
 class TestFormatting:
     def test_a_new_directory_beside_others_gets_its_files(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            await (await home.joined()).close()
+            harness = MetadataHarness()
+            await (await harness.joined()).close()
             other = Path("/other")
-            wider = MetadataHome(home.fs, {"log.dirs": f"{DATA},{other}"})
+            wider = MetadataHarness(harness.fs, {"log.dirs": f"{DATA},{other}"})
             metadata = await wider.joined()
-            first, second = (MetaProperties.read(home.fs, path / META_PROPERTIES_FILE) for path in (DATA, other))
+            first, second = (MetaProperties.read(harness.fs, path / META_PROPERTIES_FILE) for path in (DATA, other))
             assert first is not None
             assert second is not None
             assert first.cluster_id == second.cluster_id == metadata.image.cluster_id
             assert first.directory_id != second.directory_id
-            assert home.fs.list_names(other) == [".lock", "meta.properties"]
+            assert harness.fs.list_names(other) == [".lock", "meta.properties"]
             assert metadata.image.brokers[1].log_dirs == {first.directory_id, second.directory_id}
 
         run(work)
@@ -310,30 +310,30 @@ class TestFormatting:
     def test_a_directory_of_another_cluster_is_refused(self) -> None:
         fs = SimulatedDisk()
         for path in ("/one", "/two"):
-            MetadataHome(fs, {"log.dirs": path}).made().format()
+            MetadataHarness(fs, {"log.dirs": path}).made().format()
         with pytest.raises(ConfigError, match=r"Invalid cluster\.id in: /two"):
-            MetadataHome(fs, {"log.dirs": "/one,/two"}).made().format()
+            MetadataHarness(fs, {"log.dirs": "/one,/two"}).made().format()
 
     def test_a_metadata_log_without_its_properties_is_not_written_over(self) -> None:
         async def work() -> None:
-            home = MetadataHome()
-            await (await home.joined()).close()
-            home.fs.remove(DATA / META_PROPERTIES_FILE)
+            harness = MetadataHarness()
+            await (await harness.joined()).close()
+            harness.fs.remove(DATA / META_PROPERTIES_FILE)
             with pytest.raises(DirectoryError, match=r"without meta\.properties"):
-                home.made().format()
+                harness.made().format()
 
         run(work)
 
     def test_the_metadata_may_have_a_directory_of_its_own(self) -> None:
         async def work() -> None:
-            home = MetadataHome(settings={"metadata.log.dir": "/metadata"})
-            metadata = await home.joined()
-            assert home.fs.exists(Path("/metadata/__cluster_metadata-0/quorum-state"))
-            assert "__cluster_metadata-0" not in home.fs.list_names(DATA)
+            harness = MetadataHarness(settings={"metadata.log.dir": "/metadata"})
+            metadata = await harness.joined()
+            assert harness.fs.exists(Path("/metadata/__cluster_metadata-0/quorum-state"))
+            assert "__cluster_metadata-0" not in harness.fs.list_names(DATA)
             with pytest.raises(LockedError):
-                home.made().load()
+                harness.made().load()
             await metadata.close()
-            home.made().load()
+            harness.made().load()
 
         run(work)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.metadata.metadata_home import MetadataHome, create, run
+from server.metadata.metadata_harness import MetadataHarness, create, run
 from tidelog.runtime.metrics import MetricRegistry
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.kraft.metadata_metrics import METRICS, MetadataMetrics
@@ -31,8 +31,8 @@ def counted(metadata: ClusterMetadata) -> dict[str, float]:
 
 def test_they_count_what_there_is() -> None:
     async def work() -> None:
-        home = MetadataHome()
-        metadata = await home.joined()
+        harness = MetadataHarness()
+        metadata = await harness.joined()
         await create(metadata, "before", partitions=2)
         registry = MetricRegistry()
         metrics = MetadataMetrics(metadata, 1)

@@ -13,7 +13,7 @@ import pytest
 from golden_sets import FORMATS, footprint
 from server.harness import running_broker
 from server.metadata.left_directory import left
-from server.metadata.metadata_home import MetadataHome
+from server.metadata.metadata_harness import MetadataHarness
 from tidelog.model import (
     ConfigError,
     CorruptRecordError,
@@ -93,56 +93,58 @@ class TestMetadata:
         ],
     )
     def test_of_a_log_that_cannot_be_served(self, tmp_path: Path, record: MetadataRecord, words: str) -> None:
-        home = left(tmp_path, record)
-        assert_refused(home, tmp_path, DirectoryError, words)
+        harness = left(tmp_path, record)
+        assert_refused(harness, tmp_path, DirectoryError, words)
 
     @pytest.mark.parametrize("name", ["../../evil", "/elsewhere/orders", "sub/deep", "..", "", "a\0b", "x" * 300])
     def test_a_topic_whose_name_would_be_a_path(self, tmp_path: Path, name: str) -> None:
-        home = left(tmp_path, MetadataRecord("TopicRecord", {"name": name, "topicId": NEW_ID}))
-        assert_refused(home, tmp_path, DirectoryError, re.escape(f"TopicRecord of {name[:60]!r}) whose names are not"))
+        harness = left(tmp_path, MetadataRecord("TopicRecord", {"name": name, "topicId": NEW_ID}))
+        assert_refused(
+            harness, tmp_path, DirectoryError, re.escape(f"TopicRecord of {name[:60]!r}) whose names are not")
+        )
 
     def test_a_topic_of_the_metadatas_own_name(self, tmp_path: Path) -> None:
-        home = left(tmp_path, MetadataRecord("TopicRecord", {"name": "__cluster_metadata", "topicId": NEW_ID}))
-        assert_refused(home, tmp_path, DirectoryError, "TopicRecord of '__cluster_metadata'")
+        harness = left(tmp_path, MetadataRecord("TopicRecord", {"name": "__cluster_metadata", "topicId": NEW_ID}))
+        assert_refused(harness, tmp_path, DirectoryError, "TopicRecord of '__cluster_metadata'")
 
     def test_everything_is_named_at_once(self, tmp_path: Path) -> None:
-        home = left(tmp_path, OTHER_BROKER, TIERED, feature_record("tides.version", 1))
+        harness = left(tmp_path, OTHER_BROKER, TIERED, feature_record("tides.version", 1))
         for words in ("RegisterBrokerRecord", "remote.storage.enable", "tides.version"):
-            assert_refused(home, tmp_path, DirectoryError, words)
+            assert_refused(harness, tmp_path, DirectoryError, words)
 
     def test_what_a_snapshot_has_counts_too(self, tmp_path: Path) -> None:
-        home = left(tmp_path, TIERED, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
-        assert_refused(home, tmp_path, DirectoryError, "remote.storage.enable=true of there")
+        harness = left(tmp_path, TIERED, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
+        assert_refused(harness, tmp_path, DirectoryError, "remote.storage.enable=true of there")
 
     def test_a_tiered_topic_that_is_gone_is_none(self, tmp_path: Path) -> None:
-        home = left(
+        harness = left(
             tmp_path, TIERED, config_record(ConfigResource(ResourceType.TOPIC, "there"), "remote.storage.enable", None)
         )
-        home.made().format()
+        harness.made().format()
 
     def test_a_record_of_a_later_release(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, b"\x01\x7a\x00")
         words = r"\(type 122, version 0\) is not known.*up to 4.4-IV2: use the Kafka release that wrote it"
-        assert_refused(home, tmp_path, DirectoryError, words)
+        assert_refused(harness, tmp_path, DirectoryError, words)
 
     def test_a_setting_of_a_resource_that_is_not_known(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, encoded("ConfigRecord", {"resourceType": 3, "resourceName": "x", "name": "a", "value": "b"}))
-        assert_refused(home, tmp_path, DirectoryError, "resource type 3 of a config is not known")
+        assert_refused(harness, tmp_path, DirectoryError, "resource type 3 of a config is not known")
 
     def test_a_known_record_of_a_later_version(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         value = bytearray(encoded(*OTHER_BROKER))
         value[2] = 9
         append(tmp_path, bytes(value))
-        assert_refused(home, tmp_path, DirectoryError, r"\(RegisterBrokerRecord, version 9\) is not known")
+        assert_refused(harness, tmp_path, DirectoryError, r"\(RegisterBrokerRecord, version 9\) is not known")
 
     def test_what_refers_to_a_record_that_was_passed_over_is_passed_over_too(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, b"\x01\x7a\x00")
         append(tmp_path, encoded("RemoveTopicRecord", {"topicId": NEW_ID}))
-        assert_refused(home, tmp_path, DirectoryError, f"type 122.*a record of topic {NEW_ID}, which does not exist")
+        assert_refused(harness, tmp_path, DirectoryError, f"type 122.*a record of topic {NEW_ID}, which does not exist")
         view = read_metadata(LOCAL, tmp_path)
         assert view is not None
         assert [found.record.name for found in view.image.skipped_records] == [NEWER_RECORD, "RemoveTopicRecord"]
@@ -166,14 +168,14 @@ class TestRecordsThatCannotBe:
     def test_it_is_named_and_nothing_is_written(
         self, tmp_path: Path, name: str, fields: dict[str, Any], words: str
     ) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         offset = append(tmp_path, encoded(name, fields))
-        assert_refused(home, tmp_path, TidelogError, f"{words}.*__cluster_metadata-0, offset {offset}")
+        assert_refused(harness, tmp_path, TidelogError, f"{words}.*__cluster_metadata-0, offset {offset}")
 
     def test_two_topics_of_one_id(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, encoded("TopicRecord", {"name": "other", "topicId": id_of(tmp_path)}))
-        assert_refused(home, tmp_path, CorruptRecordError, "topic other has the id .* which is zero or in use")
+        assert_refused(harness, tmp_path, CorruptRecordError, "topic other has the id .* which is zero or in use")
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -189,18 +191,18 @@ class TestRecordsThatCannotBe:
     def test_a_partition_is_named_and_no_record_is_written(
         self, tmp_path: Path, changes: dict[str, Any], words: str
     ) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, encoded("PartitionRecord", {**PARTITION, "topicId": id_of(tmp_path), **changes}))
-        assert_not_loaded(home, tmp_path, DirectoryError, words)
+        assert_not_loaded(harness, tmp_path, DirectoryError, words)
 
     def test_what_only_recovery_brings_to_light_is_refused_too(self, tmp_path: Path) -> None:
         """A ``.swap`` file replaces its segment when the log is opened, which is after the first check."""
-        home = left(tmp_path)
+        harness = left(tmp_path)
         before = metadata_log(tmp_path).read_bytes()
         append(tmp_path, encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID}))
         metadata_log(tmp_path).rename(f"{metadata_log(tmp_path)}.swap")
         (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(before)
-        metadata = home.made()
+        metadata = harness.made()
         metadata.format()
         with pytest.raises(DirectoryError, match="names are not valid"):
             metadata.load()
@@ -208,7 +210,7 @@ class TestRecordsThatCannotBe:
     @pytest.mark.parametrize("file", [BOOTSTRAP_FILE, f"__cluster_metadata-0/{BOOTSTRAP_ID.file_name}"])
     def test_a_bootstrap_that_only_recovery_makes_the_first_is_refused_too(self, tmp_path: Path, file: str) -> None:
         """Recovery replaces the log's only segment by an empty one, so that the bootstrap's records are the first."""
-        home = left(tmp_path)
+        harness = left(tmp_path)
         formatted = tmp_path / "__cluster_metadata-0" / BOOTSTRAP_ID.file_name
         evil = encoded("TopicRecord", {"name": "../../evil", "topicId": NEW_ID})
         view = read_metadata(LOCAL, tmp_path)
@@ -217,27 +219,27 @@ class TestRecordsThatCannotBe:
         for path, values in ((formatted, []), (tmp_path / file, [evil])):
             write_whole(LOCAL, path, build_snapshot(values, last_timestamp_ms=0, now_ms=0, quorum=quorum))
         Path(f"{metadata_log(tmp_path)}.swap").touch()
-        metadata = home.made()
+        metadata = harness.made()
         metadata.format()
         with pytest.raises(DirectoryError, match="names are not valid"):
             metadata.load()
 
     def test_whatever_else_a_record_brings_about_is_the_logs_error(self, tmp_path: Path) -> None:
-        home, topic_id = left(tmp_path), id_of(tmp_path)
+        harness, topic_id = left(tmp_path), id_of(tmp_path)
         flawed = {**PARTITION, "topicId": topic_id, "directories": [ZERO_UUID, ZERO_UUID]}
         append(tmp_path, encoded("PartitionRecord", flawed))
         offset = append(
             tmp_path, encoded("PartitionChangeRecord", {"partitionId": 1, "topicId": topic_id, "replicas": [2]})
         )
         assert_not_loaded(
-            home, tmp_path, CorruptRecordError, f"a record that is not valid: ValueError.*offset {offset}"
+            harness, tmp_path, CorruptRecordError, f"a record that is not valid: ValueError.*offset {offset}"
         )
 
     @pytest.mark.parametrize(("epoch", "gap"), [(2**31 - 1, 0), (1, 2**63 - 1000)])
     def test_a_log_without_room_for_more(self, tmp_path: Path, epoch: int, gap: int) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         append(tmp_path, encoded("NoOpRecord", {}), epoch=epoch, gap=gap)
-        assert_refused(home, tmp_path, DirectoryError, f"ends at epoch {epoch} and offset .* leaves hardly any room")
+        assert_refused(harness, tmp_path, DirectoryError, f"ends at epoch {epoch} and offset .* leaves hardly any room")
 
     @pytest.mark.parametrize(
         "text",
@@ -249,9 +251,9 @@ class TestRecordsThatCannotBe:
         ids=["infinite", "deep", "far"],
     )
     def test_a_quorum_state(self, tmp_path: Path, text: str) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text(text)
-        assert_refused(home, tmp_path, StorageError, "not a readable quorum-state|ends at epoch 99999999999")
+        assert_refused(harness, tmp_path, StorageError, "not a readable quorum-state|ends at epoch 99999999999")
 
     @pytest.mark.parametrize("name", ["9" * 20 + "-0000000001.checkpoint", "0" * 20 + "-9999999999.checkpoint"])
     def test_a_name_that_no_snapshot_can_have_is_passed_over(self, tmp_path: Path, name: str) -> None:
@@ -267,28 +269,28 @@ class TestRecordsThatCannotBe:
 
 class TestQuorum:
     def test_of_several_that_stand_in_the_log(self, tmp_path: Path) -> None:
-        home = left(tmp_path, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
+        harness = left(tmp_path, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})
         voters = (voter_of(tmp_path), Voter(2, uuid.uuid4(), (BrokerEndpoint("CONTROLLER", "other", 9093),)))
         new_snapshot(tmp_path, Voters(kraft_version=1, voters=voters))
-        assert_refused(home, tmp_path, DirectoryError, "voters 1, 2.*kafka-metadata-quorum remove-controller")
+        assert_refused(harness, tmp_path, DirectoryError, "voters 1, 2.*kafka-metadata-quorum remove-controller")
 
     def test_whose_voter_is_another_directory(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         new_snapshot(
             tmp_path, Voters(kraft_version=1, voters=(voter_of(tmp_path)._replace(directory_id=uuid.uuid4()),))
         )
-        assert_refused(home, tmp_path, DirectoryError, "the log is of another directory")
+        assert_refused(harness, tmp_path, DirectoryError, "the log is of another directory")
 
     def test_of_several_that_stand_in_the_quorum_state(self, tmp_path: Path) -> None:
-        home = left(tmp_path, settings={"controller.quorum.voters": "1@localhost:9093"})
+        harness = left(tmp_path, settings={"controller.quorum.voters": "1@localhost:9093"})
         QuorumState(leader_id=2, epoch=9, voters=(1, 2, 3)).write(LOCAL, tmp_path / "__cluster_metadata-0")
-        home.settings.pop("controller.quorum.voters")
-        assert_refused(home, tmp_path, DirectoryError, "voters 1, 2, 3")
+        harness.settings.pop("controller.quorum.voters")
+        assert_refused(harness, tmp_path, DirectoryError, "voters 1, 2, 3")
 
     def test_of_a_version_that_is_not_known(self, tmp_path: Path) -> None:
-        home = left(tmp_path)
+        harness = left(tmp_path)
         new_snapshot(tmp_path, Voters(kraft_version=2, voters=(voter_of(tmp_path),)))
-        assert_refused(home, tmp_path, DirectoryError, "kraft.version 2 .* only 0-1")
+        assert_refused(harness, tmp_path, DirectoryError, "kraft.version 2 .* only 0-1")
 
 
 class TestDirectory:
@@ -301,27 +303,27 @@ class TestDirectory:
 
     def test_with_partitions_that_nobody_formatted(self, tmp_path: Path) -> None:
         (tmp_path / "orders-0").mkdir()
-        home = MetadataHome(LOCAL, {"log.dirs": str(tmp_path)})
-        assert_refused(home, tmp_path, DirectoryError, r"partitions \(orders-0\).*tidelog import")
+        harness = MetadataHarness(LOCAL, {"log.dirs": str(tmp_path)})
+        assert_refused(harness, tmp_path, DirectoryError, r"partitions \(orders-0\).*tidelog import")
 
     def test_of_another_node_is_named_first(self, tmp_path: Path) -> None:
         left(tmp_path)
-        other = MetadataHome(LOCAL, {"log.dirs": str(tmp_path)}, node_id=2)
+        other = MetadataHarness(LOCAL, {"log.dirs": str(tmp_path)}, node_id=2)
         assert_refused(other, tmp_path, ConfigError, "Stored node id 1")
 
 
-def assert_refused(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:
+def assert_refused(harness: MetadataHarness, directory: Path, error: type[TidelogError], words: str) -> None:
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}, footprint(directory)
     with pytest.raises(error, match=words):
-        home.made().format()
+        harness.made().format()
     after = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}, footprint(directory)
     assert after == before
 
 
-def assert_not_loaded(home: MetadataHome, directory: Path, error: type[TidelogError], words: str) -> None:
+def assert_not_loaded(harness: MetadataHarness, directory: Path, error: type[TidelogError], words: str) -> None:
     """Check that loading fails once all of the log is read, before any record is appended."""
     kept = {path: path.read_bytes() for path in directory.rglob("*") if path.suffix in (".log", ".checkpoint")}
-    metadata = home.made()
+    metadata = harness.made()
     metadata.format()
     with pytest.raises(error, match=words):
         metadata.load()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from server.harness import PATIENCE_S
-from server.network.listener_home import ListenerHome, echo, listening, reply, sendfile_counts, tls
+from server.network.listener_harness import ListenerHarness, echo, listening, reply, sendfile_counts, tls
 from tidelog.model import LogOffsetMetadata
 from tidelog.server.network.connection import Reply
 from tidelog.server.security.listener_security import OPEN
@@ -31,7 +31,7 @@ def file_slice(file: File, position: int, size: int) -> SegmentRead:
 @pytest.fixture(autouse=True, params=["without TLS", "with TLS"])
 def _security(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "with TLS":
-        monkeypatch.setattr(ListenerHome, "security", tls())
+        monkeypatch.setattr(ListenerHarness, "security", tls())
 
 
 def test_frames_that_come_together_are_answered_in_order() -> None:
@@ -45,14 +45,14 @@ def test_frames_that_come_together_are_answered_in_order() -> None:
         return reply(frame)
 
     frames = [bytes([number]) * (number + 1) for number in range(100)]
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(*frames)
         assert [client.receive_frame() for _ in frames] == frames
 
 
 def test_many_answers_that_are_there_at_once_go_out_in_order_and_others_have_their_turn() -> None:
     frames = [bytes([number]) * number * 4 for number in range(250)]
-    with listening(echo) as home, home.client() as client, home.client() as other:
+    with listening(echo) as harness, harness.client() as client, harness.client() as other:
         client.send_frames(*frames)
         assert other.exchange(b"?") == b"?"
         assert [client.receive_frame() for _ in frames] == frames
@@ -64,15 +64,15 @@ def test_an_answer_does_not_wait_for_that_of_a_slower_request_that_came_with_it(
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if frame == b"quick":
             return reply(frame)
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"quick", b"quick", b"slow", b"quick")
         assert [client.receive_frame() for _ in range(2)] == [b"quick", b"quick"]
-        home.wait_for_requests(3)
+        harness.wait_for_requests(3)
         client.send_frames(b"quick")
-        home.call(lambda: waiting[0].set_result(reply(b"slow")))
+        harness.call(lambda: waiting[0].set_result(reply(b"slow")))
         assert [client.receive_frame() for _ in range(3)] == [b"slow", b"quick", b"quick"]
 
 
@@ -82,15 +82,15 @@ def test_an_answer_goes_out_though_the_request_behind_it_fails() -> None:
             raise ZeroDivisionError
         return reply(frame)
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"good", b"bad")
         assert client.receive_frame() == b"good"
         assert client.is_closed_by_broker()
-        assert home.begun == [b"good", b"bad"]
+        assert harness.begun == [b"good", b"bad"]
 
 
 def test_a_frame_that_comes_byte_by_byte_is_answered() -> None:
-    with listening(echo) as home, home.client() as client:
+    with listening(echo) as harness, harness.client() as client:
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in struct.pack(">i", 5) + b"hello":
             client.socket.sendall(bytes([byte]))
@@ -99,7 +99,7 @@ def test_a_frame_that_comes_byte_by_byte_is_answered() -> None:
 
 def test_a_large_frame_comes_and_goes_whole() -> None:
     frame = os.urandom(9 * MEBIBYTE + 1)
-    with listening(echo) as home, home.client() as client:
+    with listening(echo) as harness, harness.client() as client:
         assert client.exchange(frame) == frame
 
 
@@ -109,23 +109,23 @@ def test_no_request_begins_before_the_one_before_it_is_answered() -> None:
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if frame == b"quick":
             return reply(frame)
-        futures.append(home.loop.create_future())
+        futures.append(harness.loop.create_future())
         return futures[-1]
 
-    with listening(answer) as home, home.client() as client, home.client() as other:
+    with listening(answer) as harness, harness.client() as client, harness.client() as other:
         client.send_frames(b"first", b"second")
-        home.wait_for_requests(1)
+        harness.wait_for_requests(1)
         assert other.exchange(b"quick") == b"quick"
-        assert home.begun == [b"first", b"quick"]
-        home.call(lambda: futures[0].set_result(reply(b"1")))
+        assert harness.begun == [b"first", b"quick"]
+        harness.call(lambda: futures[0].set_result(reply(b"1")))
         assert client.receive_frame() == b"1"
-        home.wait_for_requests(3)
-        home.call(lambda: futures[1].set_result(reply(b"2")))
+        harness.wait_for_requests(3)
+        harness.call(lambda: futures[1].set_result(reply(b"2")))
         assert client.receive_frame() == b"2"
 
 
 def test_a_request_without_an_answer_is_followed_by_the_next() -> None:
-    with listening(lambda frame: None if frame == b"quiet" else reply(frame)) as home, home.client() as client:
+    with listening(lambda frame: None if frame == b"quiet" else reply(frame)) as harness, harness.client() as client:
         client.send_frames(b"quiet", b"quiet", b"loud")
         assert client.receive_frame() == b"loud"
 
@@ -139,12 +139,12 @@ def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
         def answer(frame: bytes) -> Reply:
             return reply(b"head", file_slice(file, 0, len(content))) if frame == b"file" else reply(frame)
 
-        with listening(answer) as home, home.client() as slow, home.client() as other:
+        with listening(answer) as harness, harness.client() as slow, harness.client() as other:
             slow.send_frames(b"file", b"file", b"file")
-            home.wait_for_requests(1)
+            harness.wait_for_requests(1)
             for _ in range(10):
                 assert other.exchange(b"ping") == b"ping"
-            assert home.begun.count(b"file") == 1
+            assert harness.begun.count(b"file") == 1
             for _ in range(3):
                 assert slow.receive_frame() == b"head" + content
 
@@ -168,7 +168,7 @@ def test_parts_of_files_and_bytes_go_out_in_order(
                 b"one", file_slice(file, 10, 200_000), b"", b"two", file_slice(file, 0, 3), file_slice(file, 5, 0)
             )
 
-        with listening(answer) as home, home.client() as client:
+        with listening(answer) as harness, harness.client() as client:
             expected = b"one" + path.read_bytes()[10:200_010] + b"two" + bytes(range(3))
             assert client.exchange(b"?") == expected
             assert client.exchange(b"?") == expected
@@ -183,11 +183,11 @@ def test_the_bytes_of_a_file_go_out_by_sendfile_unless_they_are_encrypted(
     counts = sendfile_counts(monkeypatch)
     with (
         path.open("rb") as file,
-        listening(lambda _: reply(b"head", file_slice(file, 10, 200_000))) as home,
-        home.client() as client,
+        listening(lambda _: reply(b"head", file_slice(file, 10, 200_000))) as harness,
+        harness.client() as client,
     ):
         assert client.exchange(b"?") == b"head" + path.read_bytes()[10:200_010]
-    assert sum(counts) == (200_000 if ListenerHome.security is OPEN else 0)
+    assert sum(counts) == (200_000 if ListenerHarness.security is OPEN else 0)
 
 
 def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
     path.write_bytes(b"12345")
     with (
         path.open("rb") as file,
-        listening(lambda _: reply(file_slice(file, 0, 6))) as home,
-        home.client() as client,
+        listening(lambda _: reply(file_slice(file, 0, 6))) as harness,
+        harness.client() as client,
     ):
         client.send_frames(b"?")
         assert client.is_closed_by_broker()
@@ -206,7 +206,11 @@ def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
 def test_a_length_that_is_not_allowed_closes_the_connection_with_one_line(
     caplog: pytest.LogCaptureFixture, length: int
 ) -> None:
-    with listening(echo, socket_request_max_bytes=1_000_000) as home, home.client() as client, home.client() as other:
+    with (
+        listening(echo, socket_request_max_bytes=1_000_000) as harness,
+        harness.client() as client,
+        harness.client() as other,
+    ):
         client.socket.sendall(struct.pack(">i", length) + b"x" * 100)
         assert client.is_closed_by_broker()
         assert other.exchange(b"goes on") == b"goes on"
@@ -224,9 +228,9 @@ def test_a_service_that_fails_costs_one_connection(caplog: pytest.LogCaptureFixt
     async def later() -> Reply:
         raise ZeroDivisionError
 
-    with listening(answer) as home, home.client() as other:
+    with listening(answer) as harness, harness.client() as other:
         for frame in (b"now", b"later"):
-            with home.client() as client:
+            with harness.client() as client:
                 client.send_frames(frame)
                 assert client.is_closed_by_broker()
         assert other.exchange(b"goes on") == b"goes on"
@@ -237,20 +241,20 @@ def test_a_peer_that_leaves_is_forgotten_whatever_it_was_at() -> None:
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_frame: bytes) -> Awaitable[Reply]:
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home:
+    with listening(answer) as harness:
         for data in (b"", b"\0\0", struct.pack(">i", 100) + b"half"):
-            with home.client() as client:
+            with harness.client() as client:
                 client.socket.sendall(data)
-            home.wait_for(lambda: not home.listener.connections)
-        with home.client() as client:
+            harness.wait_for(lambda: not harness.listener.connections)
+        with harness.client() as client:
             client.send_frames(b"whole")
-            home.wait_for_requests(1)
-        home.call(lambda: waiting[0].set_result(reply(b"x" * 100)))
-        home.wait_for(lambda: not home.listener.connections)
-        assert home.listener.request_bytes == 0
+            harness.wait_for_requests(1)
+        harness.call(lambda: waiting[0].set_result(reply(b"x" * 100)))
+        harness.wait_for(lambda: not harness.listener.connections)
+        assert harness.listener.request_bytes == 0
 
 
 @pytest.mark.parametrize("last", [b"\0\0", struct.pack(">i", 1) + b"0", struct.pack(">i", 5) + b"later"])
@@ -266,32 +270,32 @@ def test_a_peer_that_resets_the_connection_with_its_last_bytes_is_forgotten(last
             return later()
         return None if frame == b"0" else reply(frame)
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"its answer is not read")
-        home.wait_for_requests(1)
+        harness.wait_for_requests(1)
         is_held, may_go = threading.Event(), threading.Event()
-        home.loop.call_soon_threadsafe(lambda: (is_held.set(), may_go.wait(PATIENCE_S)))
+        harness.loop.call_soon_threadsafe(lambda: (is_held.set(), may_go.wait(PATIENCE_S)))
         assert is_held.wait(PATIENCE_S)
         client.socket.sendall(last)
         client.socket.close()
         may_go.set()
-        home.wait_for(lambda: not home.listener.connections)
-        assert home.listener.request_bytes == 0
+        harness.wait_for(lambda: not harness.listener.connections)
+        assert harness.listener.request_bytes == 0
 
 
 def test_closing_the_listener_cancels_what_is_waited_for() -> None:
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_frame: bytes) -> Awaitable[Reply]:
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"?")
-        home.wait_for_requests(1)
-        home.call(home.listener.close)
+        harness.wait_for_requests(1)
+        harness.call(harness.listener.close)
         assert client.is_closed_by_broker()
-        home.wait_for(lambda: waiting[0].cancelled())
+        harness.wait_for(lambda: waiting[0].cancelled())
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -301,13 +305,13 @@ def test_a_request_that_is_cancelled_at_once_leaves_nothing_behind() -> None:
         return None
 
     def answer(_frame: bytes) -> Awaitable[Reply]:
-        home.loop.call_soon(home.listener.close)
+        harness.loop.call_soon(harness.listener.close)
         return finish(later())
 
     async def finish(awaitable: Awaitable[Reply]) -> Reply:
         return await awaitable
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"?")
         assert client.is_closed_by_broker()
 
@@ -317,7 +321,7 @@ def test_a_file_that_is_closed_meanwhile_ends_the_connection(tmp_path: Path) -> 
     path.write_bytes(b"12345")
     file = LOCAL.open(path)
     file.close()
-    with listening(lambda _: reply(file_slice(file, 0, 5))) as home, home.client() as client:
+    with listening(lambda _: reply(file_slice(file, 0, 5))) as harness, harness.client() as client:
         client.send_frames(b"?")
         assert client.is_closed_by_broker()
 
@@ -327,27 +331,27 @@ def test_a_request_goes_on_when_its_peer_has_left() -> None:
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_frame: bytes) -> Awaitable[Reply]:
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home:
-        with home.client() as client:
+    with listening(answer) as harness:
+        with harness.client() as client:
             client.send_frames(b"?")
-            home.wait_for_requests(1)
-            (connection,) = home.call(lambda: list(home.listener.connections))
-        home.wait_for(lambda: connection.is_closed)
-        assert home.call(lambda: (waiting[0].done(), len(home.listener.connections))) == (False, 1)
-        assert home.call(lambda: home.listener.request_bytes) > 0
-        home.call(lambda: waiting[0].set_result(reply(b"late")))
-        home.wait_for(lambda: not home.listener.connections)
-        assert home.call(lambda: home.listener.request_bytes) == 0
+            harness.wait_for_requests(1)
+            (connection,) = harness.call(lambda: list(harness.listener.connections))
+        harness.wait_for(lambda: connection.is_closed)
+        assert harness.call(lambda: (waiting[0].done(), len(harness.listener.connections))) == (False, 1)
+        assert harness.call(lambda: harness.listener.request_bytes) > 0
+        harness.call(lambda: waiting[0].set_result(reply(b"late")))
+        harness.wait_for(lambda: not harness.listener.connections)
+        assert harness.call(lambda: harness.listener.request_bytes) == 0
 
 
 def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
     begun: list[asyncio.Task[object] | None] = []
 
     async def wait() -> Reply:
-        (connection,) = home.listener.connections
+        (connection,) = harness.listener.connections
         task = asyncio.current_task()
         assert task is not None
         begun.append(task)
@@ -355,14 +359,14 @@ def test_a_request_that_only_waits_ends_when_its_peer_has_left() -> None:
         await asyncio.Event().wait()
         return None
 
-    with listening(lambda _frame: wait()) as home:
-        with home.client() as client:
+    with listening(lambda _frame: wait()) as harness:
+        with harness.client() as client:
             client.send_frames(b"?")
-            home.wait_for(lambda: bool(begun))
-        home.wait_for(lambda: not home.listener.connections)
+            harness.wait_for(lambda: bool(begun))
+        harness.wait_for(lambda: not harness.listener.connections)
         (task,) = begun
         assert task is not None
-        assert home.call(task.cancelled)
+        assert harness.call(task.cancelled)
 
 
 def test_what_is_sent_on_while_a_request_is_under_way_waits() -> None:
@@ -372,15 +376,15 @@ def test_what_is_sent_on_while_a_request_is_under_way_waits() -> None:
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if frame == b"second":
             return reply(frame)
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"first")
-        home.wait_for_requests(1)
-        (connection,) = home.call(lambda: list(home.listener.connections))
+        harness.wait_for_requests(1)
+        (connection,) = harness.call(lambda: list(harness.listener.connections))
         client.send_frames(b"second")
-        home.wait_for(lambda: not connection.is_reading)
-        assert home.begun == [b"first"]
-        home.call(lambda: waiting[0].set_result(reply(b"1")))
+        harness.wait_for(lambda: not connection.is_reading)
+        assert harness.begun == [b"first"]
+        harness.call(lambda: waiting[0].set_result(reply(b"1")))
         assert [client.receive_frame() for _ in range(2)] == [b"1", b"second"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from server.harness import running_broker
-from server.network.listener_home import ListenerHome, echo, listening
+from server.network.listener_harness import ListenerHarness, echo, listening
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
@@ -130,80 +130,80 @@ def test_the_listener_between_brokers_is_full_by_its_own_limit_only() -> None:
 # --- connections ---
 
 
-def tire(home: ListenerHome) -> None:
+def tire(harness: ListenerHarness) -> None:
     """Use up the burst, so that the next connection exceeds the rate. None of these connections stays open."""
     for _ in range(10):
-        with home.client() as client:
+        with harness.client() as client:
             assert client.exchange(b"?") == b"?"
-    home.wait_for(lambda: not home.listener.connections)
+    harness.wait_for(lambda: not harness.listener.connections)
 
 
 def test_one_too_many_waits_and_those_behind_it() -> None:
-    with listening(echo, rates=RateLimits(of_broker=1)) as home:
-        tire(home)
-        with home.client() as first, home.client() as second:
+    with listening(echo, rates=RateLimits(of_broker=1)) as harness:
+        tire(harness)
+        with harness.client() as first, harness.client() as second:
             first.send_frames(b"1")
             second.send_frames(b"2")
-            home.wait_for(lambda: len(home.listener._unserved) == 1)
-            assert home.call(lambda: home.listener.accepted) == 10
-            home.call(lambda: home.clock.sleep_ms(999))
-            assert home.begun.count(b"1") == 0
-            home.call(lambda: home.clock.sleep_ms(1))
+            harness.wait_for(lambda: len(harness.listener._unserved) == 1)
+            assert harness.call(lambda: harness.listener.accepted) == 10
+            harness.call(lambda: harness.clock.sleep_ms(999))
+            assert harness.begun.count(b"1") == 0
+            harness.call(lambda: harness.clock.sleep_ms(1))
             assert first.receive_frame() == b"1"
-            assert b"2" not in home.begun
-            home.call(lambda: home.clock.sleep_ms(20_000))
+            assert b"2" not in harness.begun
+            harness.call(lambda: harness.clock.sleep_ms(20_000))
             assert second.receive_frame() == b"2"
-        assert home.listener.waits.longest_ms == 1000
+        assert harness.listener.waits.longest_ms == 1000
 
 
 def test_one_that_waited_waits_on_where_there_is_no_room() -> None:
-    with listening(echo, rates=RateLimits(of_broker=1)) as home:
-        tire(home)
-        with home.client() as waiting:
+    with listening(echo, rates=RateLimits(of_broker=1)) as harness:
+        tire(harness)
+        with harness.client() as waiting:
             waiting.send_frames(b"1")
-            home.wait_for(lambda: len(home.listener._unserved) == 1)
-            home.call(lambda: home.counts.change(replace(home.limits, max_connections=0)))
-            home.call(lambda: home.clock.sleep_ms(1000))
-            assert home.call(lambda: home.listener.accepted) == 10
-            home.call(lambda: home.counts.change(home.limits))
+            harness.wait_for(lambda: len(harness.listener._unserved) == 1)
+            harness.call(lambda: harness.counts.change(replace(harness.limits, max_connections=0)))
+            harness.call(lambda: harness.clock.sleep_ms(1000))
+            assert harness.call(lambda: harness.listener.accepted) == 10
+            harness.call(lambda: harness.counts.change(harness.limits))
             assert waiting.receive_frame() == b"1"
 
 
 def test_an_address_is_kept_unserved_and_others_are_not() -> None:
-    with listening(echo) as home:
-        home.call(lambda: home.counts.rates.change_quotas({ADDRESS: 1.0}))
-        tire(home)
-        with home.client() as client:
+    with listening(echo) as harness:
+        harness.call(lambda: harness.counts.rates.change_quotas({ADDRESS: 1.0}))
+        tire(harness)
+        with harness.client() as client:
             client.send_frames(b"1")
-            home.wait_for(lambda: home.listener.rejected == 1)
-            home.call(lambda: home.counts.rates.change_quotas({}))
-            with home.client() as other:
+            harness.wait_for(lambda: harness.listener.rejected == 1)
+            harness.call(lambda: harness.counts.rates.change_quotas({}))
+            with harness.client() as other:
                 assert other.exchange(b"2") == b"2"
-            home.call(lambda: home.clock.sleep_ms(1000))
+            harness.call(lambda: harness.clock.sleep_ms(1000))
             assert client.is_closed_by_broker()
-        assert b"1" not in home.begun
-        assert home.listener.address_waits.mean_ms == 1000
-        assert home.call(lambda: home.counts.total) <= 1
+        assert b"1" not in harness.begun
+        assert harness.listener.address_waits.mean_ms == 1000
+        assert harness.call(lambda: harness.counts.total) <= 1
 
 
 def test_a_quota_that_is_no_number_keeps_nobody_out() -> None:
-    with listening(echo) as home:
-        home.call(lambda: home.counts.rates.change_quotas({ADDRESS: math.nan}))
+    with listening(echo) as harness:
+        harness.call(lambda: harness.counts.rates.change_quotas({ADDRESS: math.nan}))
         for _ in range(3):
-            with home.client() as client:
+            with harness.client() as client:
                 assert client.exchange(b"1") == b"1"
 
 
 def test_a_listener_that_closes_leaves_nobody_waiting() -> None:
-    with listening(echo, rates=RateLimits(of_broker=1)) as home:
-        tire(home)
-        with home.client() as client:
+    with listening(echo, rates=RateLimits(of_broker=1)) as harness:
+        tire(harness)
+        with harness.client() as client:
             client.send_frames(b"1")
-            home.wait_for(lambda: len(home.listener._unserved) == 1)
-            home.call(home.listener.close)
+            harness.wait_for(lambda: len(harness.listener._unserved) == 1)
+            harness.call(harness.listener.close)
             assert client.is_closed_by_broker()
-            home.call(lambda: home.clock.sleep_ms(1000))
-            assert home.begun.count(b"1") == 0
+            harness.call(lambda: harness.clock.sleep_ms(1000))
+            assert harness.begun.count(b"1") == 0
 
 
 def test_a_quota_of_an_address_that_is_set_at_run_time_counts(tmp_path: Path) -> None:

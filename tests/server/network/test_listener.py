@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from server.network.listener_home import echo, listening, reply
+from server.network.listener_harness import echo, listening, reply
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.frames import length_prefix
@@ -21,33 +21,33 @@ IDLE_MS = 10_000
 
 
 def test_beyond_the_most_connections_a_client_waits_for_another_to_leave() -> None:
-    with listening(echo, max_connections=2) as home, home.client() as first, home.client() as second:
+    with listening(echo, max_connections=2) as harness, harness.client() as first, harness.client() as second:
         assert second.exchange(b"2") == b"2"
-        with home.client() as third:
+        with harness.client() as third:
             third.send_frames(b"3")
             assert first.exchange(b"1") == b"1"
-            assert home.call(lambda: home.listener.accepted) == 2
+            assert harness.call(lambda: harness.listener.accepted) == 2
             second.close()
             assert third.receive_frame() == b"3"
 
 
 def test_a_greater_number_lets_in_who_waits() -> None:
-    with listening(echo, max_connections=1) as home, home.client() as first, home.client() as second:
+    with listening(echo, max_connections=1) as harness, harness.client() as first, harness.client() as second:
         second.send_frames(b"2")
         assert first.exchange(b"1") == b"1"
-        home.call(lambda: home.counts.change(replace(home.limits, max_connections=2)))
+        harness.call(lambda: harness.counts.change(replace(harness.limits, max_connections=2)))
         assert second.receive_frame() == b"2"
 
 
 def test_an_address_has_only_so_many_connections() -> None:
-    with listening(echo, max_connections_per_ip=1) as home, home.client() as first:
+    with listening(echo, max_connections_per_ip=1) as harness, harness.client() as first:
         assert first.exchange(b"1") == b"1"
-        with home.client() as second:
+        with harness.client() as second:
             assert second.is_closed_by_broker()
-        assert home.call(lambda: (home.listener.accepted, home.listener.rejected)) == (2, 1)
+        assert harness.call(lambda: (harness.listener.accepted, harness.listener.rejected)) == (2, 1)
         first.close()
-        home.wait_for(lambda: not home.listener.connections)
-        with home.client() as third:
+        harness.wait_for(lambda: not harness.listener.connections)
+        with harness.client() as third:
             assert third.exchange(b"3") == b"3"
 
 
@@ -55,8 +55,8 @@ def test_an_address_has_only_so_many_connections() -> None:
 def test_an_exception_for_an_address_goes_before_the_general_number(general: int, override: int) -> None:
     overrides = {"127.0.0.1": override}
     with (
-        listening(echo, max_connections_per_ip=general, max_connections_per_ip_overrides=overrides) as home,
-        home.client() as client,
+        listening(echo, max_connections_per_ip=general, max_connections_per_ip_overrides=overrides) as harness,
+        harness.client() as client,
     ):
         if override:
             assert client.exchange(b"?") == b"?"
@@ -86,38 +86,42 @@ def test_a_connection_that_is_idle_too_long_is_closed_and_one_that_waits_for_its
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if frame == b"now":
             return reply(frame)
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
     with (
-        listening(answer, connections_max_idle_ms=IDLE_MS) as home,
-        home.client() as idle,
-        home.client() as working,
-        home.client() as active,
+        listening(answer, connections_max_idle_ms=IDLE_MS) as harness,
+        harness.client() as idle,
+        harness.client() as working,
+        harness.client() as active,
     ):
         assert idle.exchange(b"now") == b"now"
         working.send_frames(b"later")
-        home.wait_for_requests(2)
+        harness.wait_for_requests(2)
         for _ in range(4):
             assert active.exchange(b"now") == b"now"
-            home.call(lambda: home.clock.sleep_ms(IDLE_MS // 2))
+            harness.call(lambda: harness.clock.sleep_ms(IDLE_MS // 2))
         assert idle.is_closed_by_broker()
-        assert len(home.listener.connections) == 2
-        home.call(lambda: waiting[0].set_result(reply(b"done")))
+        assert len(harness.listener.connections) == 2
+        harness.call(lambda: waiting[0].set_result(reply(b"done")))
         assert working.receive_frame() == b"done"
-        home.call(lambda: home.clock.sleep_ms(2 * IDLE_MS))
+        harness.call(lambda: harness.clock.sleep_ms(2 * IDLE_MS))
         assert active.is_closed_by_broker()
         assert working.is_closed_by_broker()
 
 
 def test_a_request_that_comes_byte_by_byte_does_not_keep_its_connection() -> None:
-    with listening(echo, connections_max_idle_ms=IDLE_MS) as home, home.client() as slow, home.client() as active:
+    with (
+        listening(echo, connections_max_idle_ms=IDLE_MS) as harness,
+        harness.client() as slow,
+        harness.client() as active,
+    ):
         slow.socket.sendall(length_prefix([b"x" * 100]))
-        home.wait_for(lambda: home.listener.request_bytes > 0)
+        harness.wait_for(lambda: harness.listener.request_bytes > 0)
         for _ in range(4):
             slow.socket.sendall(b"x")
             assert active.exchange(b"now") == b"now"
-            home.call(lambda: home.clock.sleep_ms(IDLE_MS // 3))
+            harness.call(lambda: harness.clock.sleep_ms(IDLE_MS // 3))
         assert slow.is_closed_by_broker()
         assert active.exchange(b"now") == b"now"
 
@@ -128,54 +132,54 @@ def test_where_requests_hold_too_much_memory_no_new_one_is_read() -> None:
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if len(frame) < 100:
             return reply(frame)
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
     with (
-        listening(answer, queued_max_request_bytes=1000) as home,
-        home.client() as large,
-        home.client() as first,
-        home.client() as second,
+        listening(answer, queued_max_request_bytes=1000) as harness,
+        harness.client() as large,
+        harness.client() as first,
+        harness.client() as second,
     ):
         large.send_frames(b"x" * 1000)
-        home.wait_for_requests(1)
+        harness.wait_for_requests(1)
         first.send_frames(b"first")
         second.send_frames(b"second")
-        home.wait_for(lambda: len(home.listener._waiting_for_memory) == 2)
-        home.call(lambda: waiting[0].set_result(reply(b"done")))
+        harness.wait_for(lambda: len(harness.listener._waiting_for_memory) == 2)
+        harness.call(lambda: waiting[0].set_result(reply(b"done")))
         assert first.receive_frame() == b"first"
         assert second.receive_frame() == b"second"
         assert large.receive_frame() == b"done"
-        assert home.call(lambda: home.listener.request_bytes) == 0
+        assert harness.call(lambda: harness.listener.request_bytes) == 0
 
 
 def test_a_name_is_listened_to_at_all_its_addresses() -> None:
-    with listening(echo, host="localhost") as home:
-        for info in socket.getaddrinfo("localhost", home.listener.port, type=socket.SOCK_STREAM):
+    with listening(echo, host="localhost") as harness:
+        for info in socket.getaddrinfo("localhost", harness.listener.port, type=socket.SOCK_STREAM):
             socket.create_connection(info[4][:2], timeout=60).close()
 
 
 def test_no_host_is_every_address() -> None:
-    with listening(echo, host="") as home, home.client() as client:
+    with listening(echo, host="") as harness, harness.client() as client:
         assert client.exchange(b"?") == b"?"
-        assert home.call(lambda: [one.client.host for one in home.listener.connections]) == ["127.0.0.1"]
+        assert harness.call(lambda: [one.client.host for one in harness.listener.connections]) == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1"])
 def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
-    with listening(echo) as home:
-        taken = home.listener.port
-        home.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host=host, port=taken)
+    with listening(echo) as harness:
+        taken = harness.listener.port
+        harness.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host=host, port=taken)
         with pytest.raises(ConfigError, match=f"cannot bind PLAINTEXT://{host}:{taken}"):
-            home.call(home.listener.open)
+            harness.call(harness.listener.open)
 
 
 def test_a_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    with listening(echo) as home:
+    with listening(echo) as harness:
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
-        home.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host="nowhere", port=0)
+        harness.listener.endpoint = ListenerEndpoint(name="PLAINTEXT", host="nowhere", port=0)
         with pytest.raises(ConfigError, match="cannot bind PLAINTEXT://nowhere:0: Name or service not known"):
-            home.call(home.listener.open)
+            harness.call(harness.listener.open)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from server.harness import WireClient
-from server.network.listener_home import FrameClient, ListenerHome, echo, listening, tls
+from server.network.listener_harness import FrameClient, ListenerHarness, echo, listening, tls
 from server.security.certificates import authority
 from tidelog.protocol.frames import length_prefix
 from tidelog.server.network.connection import Reply
@@ -17,14 +17,14 @@ from tidelog.server.network.connection import Reply
 
 @pytest.fixture(autouse=True)
 def _security(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ListenerHome, "security", tls())
+    monkeypatch.setattr(ListenerHarness, "security", tls())
 
 
 class PieceClient:
     """A client that sends TLS in pieces. ``cut`` splits the bytes."""
 
-    def __init__(self, home: ListenerHome, cut: Callable[[bytes], list[bytes]]) -> None:
-        self.raw = WireClient(home.listener.port)
+    def __init__(self, harness: ListenerHarness, cut: Callable[[bytes], list[bytes]]) -> None:
+        self.raw = WireClient(harness.listener.port)
         self._cut = cut
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cadata=authority().pem)
@@ -71,8 +71,8 @@ def bytewise(data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("cut", [bytewise, lambda data: [data]])
 def test_pieces_need_not_be_records(cut: Callable[[bytes], list[bytes]]) -> None:
     """The bytes arrive one by one, or the handshake's end and several requests arrive in one piece."""
-    with listening(echo) as home:
-        client = PieceClient(home, cut)
+    with listening(echo) as harness:
+        client = PieceClient(harness, cut)
         with client.raw:
             client.shake_hands()
             for frame in (b"one", b"two" * 100):
@@ -83,7 +83,7 @@ def test_pieces_need_not_be_records(cut: Callable[[bytes], list[bytes]]) -> None
 def test_requests_within_one_record_are_all_answered() -> None:
     """The socket reports only the first one."""
     frames = [b"%d" % number for number in range(500)]
-    with listening(echo) as home, home.client() as client:
+    with listening(echo) as harness, harness.client() as client:
         client.send_frames(*frames)
         assert [client.receive_frame() for _ in frames] == frames
 
@@ -93,19 +93,19 @@ def test_who_ends_tls_has_left() -> None:
     waiting: list[asyncio.Future[Reply]] = []
 
     def answer(_: bytes) -> Awaitable[Reply]:
-        waiting.append(home.loop.create_future())
-        for connection in home.listener.connections:
+        waiting.append(harness.loop.create_future())
+        for connection in harness.listener.connections:
             connection.client.on_connection_closed = lambda: waiting[0].cancel()
         return waiting[-1]
 
-    with listening(answer) as home:
-        client = PieceClient(home, lambda data: [data])
+    with listening(answer) as harness:
+        client = PieceClient(harness, lambda data: [data])
         with client.raw:
             client.shake_hands()
             client.send(b"?")
-            home.wait_for_requests(1)
+            harness.wait_for_requests(1)
             client.say_good_bye()
-            home.wait_for(lambda: waiting[0].cancelled() and not home.listener.connections)
+            harness.wait_for(lambda: waiting[0].cancelled() and not harness.listener.connections)
 
 
 def test_what_is_sent_on_while_a_request_is_under_way_is_answered_after_it() -> None:
@@ -114,35 +114,35 @@ def test_what_is_sent_on_while_a_request_is_under_way_is_answered_after_it() -> 
     def answer(frame: bytes) -> Reply | Awaitable[Reply]:
         if frame != b"slow":
             return echo(frame)
-        waiting.append(home.loop.create_future())
+        waiting.append(harness.loop.create_future())
         return waiting[-1]
 
-    with listening(answer) as home, home.client() as client:
+    with listening(answer) as harness, harness.client() as client:
         client.send_frames(b"slow")
-        home.wait_for_requests(1)
+        harness.wait_for_requests(1)
         client.send_frames(b"next", b"x" * 100_000)
-        (connection,) = home.listener.connections
-        home.wait_for(lambda: not connection.is_reading)
-        home.call(lambda: waiting[0].set_result(echo(b"done")))
+        (connection,) = harness.listener.connections
+        harness.wait_for(lambda: not connection.is_reading)
+        harness.call(lambda: waiting[0].set_result(echo(b"done")))
         assert [client.receive_frame() for _ in range(3)] == [b"done", b"next", b"x" * 100_000]
 
 
 def test_a_client_is_told_that_nothing_is_missing() -> None:
     """The broker ends TLS before the connection, so that the client can detect a truncated stream."""
-    with listening(echo) as home, home.client() as client:
+    with listening(echo) as harness, harness.client() as client:
         assert client.exchange(b"?") == b"?"
         context = ssl.create_default_context(cadata=authority().pem)
         strict = context.wrap_socket(
-            FrameClient(home.listener.port).socket, server_hostname="localhost", suppress_ragged_eofs=False
+            FrameClient(harness.listener.port).socket, server_hostname="localhost", suppress_ragged_eofs=False
         )
         with strict:
-            home.wait_for(lambda: len(home.listener.connections) == 2)
-            home.call(home.listener.close)
+            harness.wait_for(lambda: len(harness.listener.connections) == 2)
+            harness.call(harness.listener.close)
             assert strict.recv(1) == b""
 
 
 def test_a_peer_that_shakes_no_hands_is_closed_when_it_is_idle() -> None:
-    with listening(echo, connections_max_idle_ms=10_000) as home, WireClient(home.listener.port) as client:
-        home.wait_for(lambda: len(home.listener.connections) == 1)
-        home.call(lambda: home.clock.sleep_ms(10_000))
+    with listening(echo, connections_max_idle_ms=10_000) as harness, WireClient(harness.listener.port) as client:
+        harness.wait_for(lambda: len(harness.listener.connections) == 1)
+        harness.call(lambda: harness.clock.sleep_ms(10_000))
         assert client.is_closed_by_broker()

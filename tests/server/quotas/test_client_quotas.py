@@ -11,7 +11,7 @@ import pytest
 from log_maker import batch
 from server.data.data_home import WITH_NAMES, DataHome
 from server.harness import WireClient, running_broker
-from server.network.listener_home import ListenerHome
+from server.network.listener_harness import ListenerHarness
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ OF_ANY: QuotaEntity = (("client-id", None),)
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-class QuotaHome:
+class QuotaHarness:
     """Quotas with a manual clock."""
 
     def __init__(self) -> None:
@@ -47,131 +47,133 @@ class QuotaHome:
 
 
 @pytest.fixture
-def home() -> QuotaHome:
-    return QuotaHome()
+def harness() -> QuotaHarness:
+    return QuotaHarness()
 
 
-def test_off_while_nobody_has_one(home: QuotaHome) -> None:
-    assert not home.quotas.is_on
-    assert home.quotas.throttle(home.context(), produced=10**9) == 0
-    home.quotas.change({OF_C: {"producer_byte_rate": 1.0}})
-    assert home.quotas.is_on
-    home.quotas.change({})
-    assert not home.quotas.is_on
+def test_off_while_nobody_has_one(harness: QuotaHarness) -> None:
+    assert not harness.quotas.is_on
+    assert harness.quotas.throttle(harness.context(), produced=10**9) == 0
+    harness.quotas.change({OF_C: {"producer_byte_rate": 1.0}})
+    assert harness.quotas.is_on
+    harness.quotas.change({})
+    assert not harness.quotas.is_on
 
 
-def test_more_than_the_quota(home: QuotaHome) -> None:
-    home.quotas.change({OF_C: {"producer_byte_rate": 100.0}})
-    context = home.context()
-    assert home.quotas.throttle(context, produced=1000) == 0
-    assert home.quotas.throttle(context, produced=500) == 5000
+def test_more_than_the_quota(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_C: {"producer_byte_rate": 100.0}})
+    context = harness.context()
+    assert harness.quotas.throttle(context, produced=1000) == 0
+    assert harness.quotas.throttle(context, produced=500) == 5000
     assert context.client.throttle_ms == 5000
-    home.clock.sleep_ms(11_000)
-    assert home.quotas.throttle(home.context(), produced=1) == 0
+    harness.clock.sleep_ms(11_000)
+    assert harness.quotas.throttle(harness.context(), produced=1) == 0
 
 
-def test_produced_and_fetched_are_counted_apart(home: QuotaHome) -> None:
-    home.quotas.change({OF_C: {"producer_byte_rate": 100.0, "consumer_byte_rate": 10.0}})
-    assert home.quotas.throttle(home.context(), produced=1000) == 0
-    assert home.quotas.throttle(home.context(), fetched=200) == 10_000
+def test_produced_and_fetched_are_counted_apart(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_C: {"producer_byte_rate": 100.0, "consumer_byte_rate": 10.0}})
+    assert harness.quotas.throttle(harness.context(), produced=1000) == 0
+    assert harness.quotas.throttle(harness.context(), fetched=200) == 10_000
 
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf, 1e308, 5e-324])
-def test_whatever_number_a_quota_is_clients_are_answered(home: QuotaHome, limit: float) -> None:
+def test_whatever_number_a_quota_is_clients_are_answered(harness: QuotaHarness, limit: float) -> None:
     """The controller refuses NaN, but a directory may contain one from another writer."""
     keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
-    home.quotas.change({OF_C: dict.fromkeys(keys, limit)})
+    harness.quotas.change({OF_C: dict.fromkeys(keys, limit)})
     longest_ms = 2**31 - 1 if limit < 1 else 0
     for _ in range(2):
-        home.quotas.count_time(home.context(), 100)
-        assert home.quotas.throttle(home.context(), produced=1000, fetched=1000) == longest_ms
-        assert home.quotas.max_fetch_bytes(home.context()) == (0 if limit < 1 else None)
-        assert home.quotas.may_change(home.context(), 1000, is_strict=False)
+        harness.quotas.count_time(harness.context(), 100)
+        assert harness.quotas.throttle(harness.context(), produced=1000, fetched=1000) == longest_ms
+        assert harness.quotas.max_fetch_bytes(harness.context()) == (0 if limit < 1 else None)
+        assert harness.quotas.may_change(harness.context(), 1000, is_strict=False)
 
 
-def test_clients_are_counted_apart_by_a_default(home: QuotaHome) -> None:
-    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
-    assert home.quotas.throttle(home.context("a"), produced=2000) == 10_000
-    assert home.quotas.throttle(home.context("b"), produced=1000) == 0
-    assert home.quotas.throttle(home.context(None), produced=1000) == 0
+def test_clients_are_counted_apart_by_a_default(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    assert harness.quotas.throttle(harness.context("a"), produced=2000) == 10_000
+    assert harness.quotas.throttle(harness.context("b"), produced=1000) == 0
+    assert harness.quotas.throttle(harness.context(None), produced=1000) == 0
 
 
-def test_all_clients_of_a_user_share_its_quota(home: QuotaHome) -> None:
-    home.quotas.change({(("user", "ANONYMOUS"),): {"producer_byte_rate": 100.0}})
-    assert home.quotas.throttle(home.context("a"), produced=1000) == 0
-    assert home.quotas.throttle(home.context("b"), produced=1000) == 10_000
+def test_all_clients_of_a_user_share_its_quota(harness: QuotaHarness) -> None:
+    harness.quotas.change({(("user", "ANONYMOUS"),): {"producer_byte_rate": 100.0}})
+    assert harness.quotas.throttle(harness.context("a"), produced=1000) == 0
+    assert harness.quotas.throttle(harness.context("b"), produced=1000) == 10_000
 
 
-def test_time_is_counted_for_the_next_answer_and_costs_a_window_at_most(home: QuotaHome) -> None:
-    home.quotas.change({OF_C: {"request_percentage": 1.0}})
-    home.quotas.count_time(home.context(), 100)
-    assert home.quotas.throttle(home.context()) == 0
-    home.quotas.count_time(home.context(), 10)
-    assert home.quotas.throttle(home.context()) == 1000
-    assert home.quotas.throttle(home.context("d")) == 0
+def test_time_is_counted_for_the_next_answer_and_costs_a_window_at_most(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_C: {"request_percentage": 1.0}})
+    harness.quotas.count_time(harness.context(), 100)
+    assert harness.quotas.throttle(harness.context()) == 0
+    harness.quotas.count_time(harness.context(), 10)
+    assert harness.quotas.throttle(harness.context()) == 1000
+    assert harness.quotas.throttle(harness.context("d")) == 0
 
 
-def test_changes_are_refused_when_something_is_owed(home: QuotaHome) -> None:
-    home.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
-    assert home.quotas.limits_changes(home.context())
-    assert not home.quotas.limits_changes(home.context("d"))
-    assert home.quotas.may_change(home.context(), 24, is_strict=True)  # the burst of 11 s is 22, so 2 are owed
-    context = home.context()
-    assert not home.quotas.may_change(context, 1, is_strict=True)
+def test_changes_are_refused_when_something_is_owed(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
+    assert harness.quotas.limits_changes(harness.context())
+    assert not harness.quotas.limits_changes(harness.context("d"))
+    assert harness.quotas.may_change(harness.context(), 24, is_strict=True)  # the burst of 11 s is 22, so 2 are owed
+    context = harness.context()
+    assert not harness.quotas.may_change(context, 1, is_strict=True)
     assert context.client.throttle_ms == 1000
-    home.clock.sleep_ms(1000)
-    assert home.quotas.may_change(home.context(), 1, is_strict=True)
+    harness.clock.sleep_ms(1000)
+    assert harness.quotas.may_change(harness.context(), 1, is_strict=True)
 
 
-def test_old_clients_are_held_back_instead(home: QuotaHome) -> None:
-    home.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
-    context = home.context()
-    assert home.quotas.may_change(context, 24, is_strict=False)
-    assert home.quotas.may_change(context, 2, is_strict=False)
+def test_old_clients_are_held_back_instead(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_C: {"controller_mutation_rate": 2.0}})
+    context = harness.context()
+    assert harness.quotas.may_change(context, 24, is_strict=False)
+    assert harness.quotas.may_change(context, 2, is_strict=False)
     assert context.client.throttle_ms == 2000
 
 
-def test_the_silent_are_forgotten(home: QuotaHome) -> None:
-    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+def test_the_silent_are_forgotten(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
     for number in range(1000):
-        home.quotas.throttle(home.context(str(number)), produced=1)
-    home.clock.sleep_ms(60_000)
-    home.quotas.throttle(home.context("new"), produced=1)
-    assert len(home.quotas.usages) == 1
+        harness.quotas.throttle(harness.context(str(number)), produced=1)
+    harness.clock.sleep_ms(60_000)
+    harness.quotas.throttle(harness.context("new"), produced=1)
+    assert len(harness.quotas.usages) == 1
 
 
-def test_new_names_are_no_reason_to_look_at_all_others_each_time(home: QuotaHome) -> None:
-    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
-    home.clock.sleep_ms(60_000)
+def test_new_names_are_no_reason_to_look_at_all_others_each_time(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+    harness.clock.sleep_ms(60_000)
     for number in range(1100):
-        home.quotas.throttle(home.context(str(number)), produced=1)
-    home.clock.sleep_ms(10_999)
-    home.quotas.throttle(home.context("last"), produced=1)
-    assert len(home.quotas.usages) == 1101, "it was looked a moment ago"
-    home.clock.sleep_ms(2)
-    home.quotas.throttle(home.context("new"), produced=1)
-    assert len(home.quotas.usages) == 2
+        harness.quotas.throttle(harness.context(str(number)), produced=1)
+    harness.clock.sleep_ms(10_999)
+    harness.quotas.throttle(harness.context("last"), produced=1)
+    assert len(harness.quotas.usages) == 1101, "it was looked a moment ago"
+    harness.clock.sleep_ms(2)
+    harness.quotas.throttle(harness.context("new"), produced=1)
+    assert len(harness.quotas.usages) == 2
 
 
-def test_who_owes_partitions_is_not_forgotten(home: QuotaHome) -> None:
-    home.quotas.change({OF_ANY: {"controller_mutation_rate": 1.0, "producer_byte_rate": 100.0}})
-    assert home.quotas.may_change(home.context("owing"), 1000, is_strict=True)
+def test_who_owes_partitions_is_not_forgotten(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_ANY: {"controller_mutation_rate": 1.0, "producer_byte_rate": 100.0}})
+    assert harness.quotas.may_change(harness.context("owing"), 1000, is_strict=True)
     for number in range(1000):
-        assert home.quotas.may_change(home.context(str(number)), 1, is_strict=True)
-    home.clock.sleep_ms(100_000)
-    assert home.quotas.may_change(home.context("new"), 1, is_strict=True)
-    assert len(home.quotas.usages) == 2
-    assert not home.quotas.may_change(home.context("owing"), 1, is_strict=True)
+        assert harness.quotas.may_change(harness.context(str(number)), 1, is_strict=True)
+    harness.clock.sleep_ms(100_000)
+    assert harness.quotas.may_change(harness.context("new"), 1, is_strict=True)
+    assert len(harness.quotas.usages) == 2
+    assert not harness.quotas.may_change(harness.context("owing"), 1, is_strict=True)
 
 
 @pytest.mark.parametrize("name", ["CN=broker, O=Acme*", "ann+bob@x", "Zoë", "a/b\x00~"])
-def test_users_of_any_name(home: QuotaHome, name: str) -> None:
+def test_users_of_any_name(harness: QuotaHarness, name: str) -> None:
     """Records contain the name with all its characters. Metrics contain Kafka's sanitized form."""
-    home.quotas.change({(("user", name),): {"producer_byte_rate": 100.0}, (("user", None),): {"request_percentage": 1}})
-    context = home.context(user=name)
-    assert home.quotas.throttle(context, produced=2000) == 10_000
-    assert home.quotas.throttle(home.context(user="other"), produced=2000) == 0
-    told = {str(sample.name) for sample in quota_samples(home.quotas, home.clock.monotonic_ms())}
+    harness.quotas.change(
+        {(("user", name),): {"producer_byte_rate": 100.0}, (("user", None),): {"request_percentage": 1}}
+    )
+    context = harness.context(user=name)
+    assert harness.quotas.throttle(context, produced=2000) == 10_000
+    assert harness.quotas.throttle(harness.context(user="other"), produced=2000) == 0
+    told = {str(sample.name) for sample in quota_samples(harness.quotas, harness.clock.monotonic_ms())}
     assert f"kafka.server:type=Produce,name=byte-rate,user={SANITIZED[name]}" in told
 
 
@@ -184,14 +186,14 @@ SANITIZED = {
 """The result of ``Sanitizer.sanitize`` in Kafka 4.1 for each name."""
 
 
-def test_what_clients_had_and_waited_is_reported(home: QuotaHome) -> None:
-    home.quotas.change(
+def test_what_clients_had_and_waited_is_reported(harness: QuotaHarness) -> None:
+    harness.quotas.change(
         {OF_C: {"producer_byte_rate": 100.0, "consumer_byte_rate": 100.0, "controller_mutation_rate": 1.0}}
     )
-    home.quotas.throttle(home.context(), produced=2000)
-    home.quotas.throttle(home.context(), fetched=500)
-    home.quotas.may_change(home.context(), 13, is_strict=True)
-    samples = quota_samples(home.quotas, home.clock.monotonic_ms())
+    harness.quotas.throttle(harness.context(), produced=2000)
+    harness.quotas.throttle(harness.context(), fetched=500)
+    harness.quotas.may_change(harness.context(), 13, is_strict=True)
+    samples = quota_samples(harness.quotas, harness.clock.monotonic_ms())
     told = {f"{sample.name.type} {sample.name.name}": sample.values["Value"] for sample in samples}
     assert told["Produce byte-rate"] == 200
     assert told["Produce throttle-time"] == 10_000
@@ -200,24 +202,24 @@ def test_what_clients_had_and_waited_is_reported(home: QuotaHome) -> None:
     assert told["ControllerMutation tokens"] == -2
 
 
-def test_clients_that_call_themselves_many_names_do_not_fill_the_report(home: QuotaHome) -> None:
-    home.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
+def test_clients_that_call_themselves_many_names_do_not_fill_the_report(harness: QuotaHarness) -> None:
+    harness.quotas.change({OF_ANY: {"producer_byte_rate": 100.0}})
     for number in range(MAX_REPORTED + 10):
-        home.quotas.throttle(home.context(str(number)), produced=1)
-    assert len(list(quota_samples(home.quotas, 0))) == 2 * MAX_REPORTED
+        harness.quotas.throttle(harness.context(str(number)), produced=1)
+    assert len(list(quota_samples(harness.quotas, 0))) == 2 * MAX_REPORTED
 
 
-def test_no_more_is_fetched_at_once_than_the_windows_allow(home: QuotaHome) -> None:
-    assert home.quotas.max_fetch_bytes(home.context()) is None
-    home.quotas.change({OF_C: {"consumer_byte_rate": 100.0}})
-    assert home.quotas.max_fetch_bytes(home.context()) == 1000
-    assert home.quotas.max_fetch_bytes(home.context("d")) is None
+def test_no_more_is_fetched_at_once_than_the_windows_allow(harness: QuotaHarness) -> None:
+    assert harness.quotas.max_fetch_bytes(harness.context()) is None
+    harness.quotas.change({OF_C: {"consumer_byte_rate": 100.0}})
+    assert harness.quotas.max_fetch_bytes(harness.context()) == 1000
+    assert harness.quotas.max_fetch_bytes(harness.context("d")) is None
 
 
 # --- on the wire ---
 
 
-class HoldingBack(ListenerHome):
+class HoldingBack(ListenerHarness):
     """Each response to ``hold`` throttles its connection for half a second."""
 
     def begin(self, frame: bytearray, client: ClientConnection) -> Reply:
@@ -230,11 +232,11 @@ class HoldingBack(ListenerHome):
 
 @pytest.fixture
 def holding_back() -> Iterator[HoldingBack]:
-    home = HoldingBack(lambda frame: [len(frame).to_bytes(4, "big"), frame])
+    harness = HoldingBack(lambda frame: [len(frame).to_bytes(4, "big"), frame])
     try:
-        yield home
+        yield harness
     finally:
-        home.close()
+        harness.close()
 
 
 def test_the_next_request_waits(holding_back: HoldingBack) -> None:
@@ -304,7 +306,7 @@ def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
     """A response without a field for the throttle time is sent too."""
     with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
         set_quota(admin, "request_percentage", 0.001)
-        context = QuotaHome().context("test")
+        context = QuotaHarness().context("test")
         running.call(lambda: running.broker.quotas.count_time(context, 1000))
         with running.client() as client:
             assert client.call(ApiKey.METADATA, topics=[]).throttle_time == 1000

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from server.replicas.replica_home import ReplicaHome
+from server.replicas.replica_harness import ReplicaHarness
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[ReplicaHome]:
-    made = ReplicaHome(tmp_path)
+def harness(tmp_path: Path) -> Iterator[ReplicaHarness]:
+    made = ReplicaHarness(tmp_path)
     yield made
     made.close()

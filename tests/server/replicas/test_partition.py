@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.replicas.replica_home import NODE, T0, ReplicaHome, records, soon
+from server.replicas.replica_harness import NODE, T0, ReplicaHarness, records, soon
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
@@ -22,17 +22,17 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
 # --- the high watermark ---
 
 
-def test_alone_in_sync_what_was_appended_is_replicated(home: ReplicaHome) -> None:
-    home.create("t")
-    result = home.partition().append(records(b"a", b"b"))
+def test_alone_in_sync_what_was_appended_is_replicated(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    result = harness.partition().append(records(b"a", b"b"))
     assert (result.first_offset, result.last_offset) == (0, 1)
-    assert home.partition().high_watermark == 2
-    assert home.partition().replication_error(2) is ErrorCode.NONE
+    assert harness.partition().high_watermark == 2
+    assert harness.partition().replication_error(2) is ErrorCode.NONE
 
 
-def test_with_a_follower_in_sync_the_high_watermark_waits_for_it(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    partition = home.partition()
+def test_with_a_follower_in_sync_the_high_watermark_waits_for_it(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
     partition.append(records(b"a", b"b"))
     assert partition.high_watermark == 0
     assert partition.replication_error(2) is None
@@ -42,44 +42,44 @@ def test_with_a_follower_in_sync_the_high_watermark_waits_for_it(home: ReplicaHo
     assert partition.replication_error(2) is ErrorCode.NONE
 
 
-def test_a_follower_that_leaves_the_in_sync_replicas_is_not_waited_for(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    home.partition().append(records())
-    home.change(T0, isr=(NODE,), partition_epoch=1)
-    assert home.partition().high_watermark == 1
+def test_a_follower_that_leaves_the_in_sync_replicas_is_not_waited_for(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    harness.partition().append(records())
+    harness.change(T0, isr=(NODE,), partition_epoch=1)
+    assert harness.partition().high_watermark == 1
 
 
-def test_too_few_in_sync_replicas_take_no_acks_all_and_move_no_high_watermark(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
-    home.set_config("t", min_insync_replicas="2")
+def test_too_few_in_sync_replicas_take_no_acks_all_and_move_no_high_watermark(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
+    harness.set_config("t", min_insync_replicas="2")
     with refused(ErrorCode.NOT_ENOUGH_REPLICAS):
-        home.partition().append(records())
-    home.partition().append(records(), required_acks=1)
-    assert (home.partition().high_watermark, home.log().end_offset) == (0, 1)
+        harness.partition().append(records())
+    harness.partition().append(records(), required_acks=1)
+    assert (harness.partition().high_watermark, harness.log().end_offset) == (0, 1)
 
 
-def test_no_more_replicas_are_asked_for_than_there_are(home: ReplicaHome) -> None:
-    home.create("t")
-    home.set_config("t", min_insync_replicas="3")
-    home.partition().append(records())
-    assert home.partition().high_watermark == 1
+def test_no_more_replicas_are_asked_for_than_there_are(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    harness.set_config("t", min_insync_replicas="3")
+    harness.partition().append(records())
+    assert harness.partition().high_watermark == 1
 
 
-def test_replicas_that_leave_after_the_append_are_told_of(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    home.partition().append(records())
-    home.partition().follower_fetches(FOLLOWER, home.log().log_end)
-    home.set_config("t", min_insync_replicas="2")
-    home.change(T0, isr=(NODE,), partition_epoch=1)
-    assert home.partition().replication_error(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+def test_replicas_that_leave_after_the_append_are_told_of(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    harness.partition().append(records())
+    harness.partition().follower_fetches(FOLLOWER, harness.log().log_end)
+    harness.set_config("t", min_insync_replicas="2")
+    harness.change(T0, isr=(NODE,), partition_epoch=1)
+    assert harness.partition().replication_error(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 # --- delayed requests ---
 
 
-def test_waiting_for_replication_ends_with_the_followers_fetch(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    partition = home.partition()
+def test_waiting_for_replication_ends_with_the_followers_fetch(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
     partition.append(records())
 
     async def scenario() -> None:
@@ -88,73 +88,73 @@ def test_waiting_for_replication_ends_with_the_followers_fetch(home: ReplicaHome
         partition.follower_fetches(FOLLOWER, partition.log.log_end)
         await waiting
 
-    home.run(scenario())
+    harness.run(scenario())
     assert not partition.purgatory
 
 
-def test_waiting_for_replication_ends_when_the_time_is_over(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    partition = home.partition()
+def test_waiting_for_replication_ends_when_the_time_is_over(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
     partition.append(records())
 
     async def scenario() -> None:
         waiting = await soon(partition.replicated(1, timeout_ms=1000))
-        home.clock.now += 999
+        harness.clock.now += 999
         assert not (await soon(waiting)).done()
-        home.clock.now += 1
+        harness.clock.now += 1
         await waiting
 
     with refused(ErrorCode.REQUEST_TIMED_OUT):
-        home.run(scenario())
+        harness.run(scenario())
     assert not partition.purgatory
 
 
-def test_waiting_ends_when_another_broker_leads(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    partition = home.partition()
+def test_waiting_ends_when_another_broker_leads(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
     partition.append(records())
 
     async def scenario() -> None:
         waiting = await soon(partition.replicated(1, timeout_ms=1000))
-        state = home.image.topics["t"].partitions[0]
+        state = harness.image.topics["t"].partitions[0]
         partition.update(type(state)(replicas=(1, 2), isr=(1, 2), leader=FOLLOWER, leader_epoch=1))
         await waiting
 
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        home.run(scenario())
+        harness.run(scenario())
 
 
-def test_a_wait_that_is_given_up_leaves_nothing(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    home.partition().append(records())
+def test_a_wait_that_is_given_up_leaves_nothing(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    harness.partition().append(records())
 
     async def scenario() -> None:
-        waiting = await soon(home.partition().replicated(1, timeout_ms=1000))
-        assert len(home.partition().purgatory) == 1
+        waiting = await soon(harness.partition().replicated(1, timeout_ms=1000))
+        assert len(harness.partition().purgatory) == 1
         waiting.cancel()
         assert (await soon(waiting)).cancelled()
 
-    home.run(scenario())
-    assert not home.partition().purgatory
+    harness.run(scenario())
+    assert not harness.partition().purgatory
 
 
 # --- leadership ---
 
 
-def test_a_new_epoch_is_noted_where_the_log_ends(home: ReplicaHome) -> None:
-    home.create("t", leader_epoch=3)
-    home.partition().append(records(b"a", b"b"))
-    home.change(T0, leader_epoch=5, partition_epoch=1)
-    home.partition().append(records())
-    assert [(entry.epoch, entry.start_offset) for entry in home.log().epochs.entries] == [(3, 0), (5, 2)]
-    found = home.partition().epoch_end(4, leader_epoch=5)
+def test_a_new_epoch_is_noted_where_the_log_ends(harness: ReplicaHarness) -> None:
+    harness.create("t", leader_epoch=3)
+    harness.partition().append(records(b"a", b"b"))
+    harness.change(T0, leader_epoch=5, partition_epoch=1)
+    harness.partition().append(records())
+    assert [(entry.epoch, entry.start_offset) for entry in harness.log().epochs.entries] == [(3, 0), (5, 2)]
+    found = harness.partition().epoch_end(4, leader_epoch=5)
     assert found is not None
     assert (found.epoch, found.end_offset) == (3, 2)
 
 
-def test_clients_of_another_epoch_are_told(home: ReplicaHome) -> None:
-    home.create("t", leader_epoch=3)
-    partition = home.partition()
+def test_clients_of_another_epoch_are_told(harness: ReplicaHarness) -> None:
+    harness.create("t", leader_epoch=3)
+    partition = harness.partition()
     partition.read(ALL, leader_epoch=3)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         partition.read(ALL, leader_epoch=2)
@@ -162,49 +162,49 @@ def test_clients_of_another_epoch_are_told(home: ReplicaHome) -> None:
         partition.offsets(leader_epoch=4)
 
 
-def test_what_another_broker_leads_is_not_served(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(FOLLOWER,), leader=FOLLOWER)
+def test_what_another_broker_leads_is_not_served(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(FOLLOWER,), leader=FOLLOWER)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        home.partition().append(records())
+        harness.partition().append(records())
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        home.partition().read(ALL)
+        harness.partition().read(ALL)
 
 
-def test_a_new_leader_that_lags_does_not_say_where_the_log_ends(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    home.partition().append(records(b"a", b"b"))
-    home.change(T0, leader_epoch=1, partition_epoch=1)
+def test_a_new_leader_that_lags_does_not_say_where_the_log_ends(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    harness.partition().append(records(b"a", b"b"))
+    harness.change(T0, leader_epoch=1, partition_epoch=1)
     with refused(ErrorCode.OFFSET_NOT_AVAILABLE):
-        home.partition().list_offset(OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
-    assert home.partition().list_offset(OffsetSpec.LATEST, Isolation.LOG_END) is not None
-    earliest = home.partition().list_offset(OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
+        harness.partition().list_offset(OffsetSpec.LATEST, Isolation.READ_UNCOMMITTED)
+    assert harness.partition().list_offset(OffsetSpec.LATEST, Isolation.LOG_END) is not None
+    earliest = harness.partition().list_offset(OffsetSpec.EARLIEST, Isolation.READ_UNCOMMITTED)
     assert earliest is not None
     assert earliest.offset == 0
 
 
-def test_a_log_that_was_moved_meanwhile_is_appended_to_where_it_is(home: ReplicaHome) -> None:
-    home.create("t")
-    partition, old = home.partition(), home.log()
+def test_a_log_that_was_moved_meanwhile_is_appended_to_where_it_is(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    partition, old = harness.partition(), harness.log()
     old.close()
-    del home.logs._table.current[T0]
-    home.logs.get_or_create(T0)
+    del harness.logs._table.current[T0]
+    harness.logs.get_or_create(T0)
     partition.append(records())
-    assert (home.log().end_offset, home.log() is old) == (1, False)
+    assert (harness.log().end_offset, harness.log() is old) == (1, False)
 
 
-def test_a_closed_log_is_no_reason_to_try_for_ever(home: ReplicaHome) -> None:
-    home.create("t")
-    home.log().close()
+def test_a_closed_log_is_no_reason_to_try_for_ever(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    harness.log().close()
     with pytest.raises(ClosedError):
-        home.partition().append(records())
+        harness.partition().append(records())
 
 
 # --- reading and deleting ---
 
 
-def test_readers_see_what_is_replicated(home: ReplicaHome) -> None:
-    home.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
-    partition = home.partition()
+def test_readers_see_what_is_replicated(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
     partition.append(records())
     assert partition.read(ALL).data() == b""
     everything = LogReadRequest(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
@@ -213,31 +213,31 @@ def test_readers_see_what_is_replicated(home: ReplicaHome) -> None:
         partition.read(LogReadRequest(start_offset=2, max_bytes=1))
 
 
-def test_a_fetcher_whose_log_parted_is_told_where(home: ReplicaHome) -> None:
-    home.create("t", leader_epoch=1)
-    home.partition().append(records(b"a", b"b"))
-    home.change(T0, leader_epoch=4, partition_epoch=1)
-    home.partition().append(records())
-    found = home.partition().read(LogReadRequest(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
+def test_a_fetcher_whose_log_parted_is_told_where(harness: ReplicaHarness) -> None:
+    harness.create("t", leader_epoch=1)
+    harness.partition().append(records(b"a", b"b"))
+    harness.change(T0, leader_epoch=4, partition_epoch=1)
+    harness.partition().append(records())
+    found = harness.partition().read(LogReadRequest(start_offset=3, max_bytes=1 << 20), last_fetched_epoch=2)
     assert found.diverging is not None
     assert (found.diverging.epoch, found.diverging.end_offset) == (1, 2)
     assert found.data() == b""
 
 
-def test_records_are_deleted_up_to_the_high_watermark(home: ReplicaHome) -> None:
-    home.create("t")
-    home.partition().append(records(b"a", b"b", b"c"))
-    assert home.partition().delete_records(2) == 2
-    assert home.partition().low_watermark == 2
-    assert home.partition().delete_records(UP_TO_HIGH_WATERMARK) == 3
+def test_records_are_deleted_up_to_the_high_watermark(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    harness.partition().append(records(b"a", b"b", b"c"))
+    assert harness.partition().delete_records(2) == 2
+    assert harness.partition().low_watermark == 2
+    assert harness.partition().delete_records(UP_TO_HIGH_WATERMARK) == 3
     with pytest.raises(OffsetOutOfRangeError):
-        home.partition().delete_records(4)
+        harness.partition().delete_records(4)
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
-        home.partition().delete_records(-2)
+        harness.partition().delete_records(-2)
 
 
-def test_of_a_topic_that_is_only_compacted_no_records_are_deleted(home: ReplicaHome) -> None:
-    home.create("t")
-    home.set_config("t", cleanup_policy="compact")
+def test_of_a_topic_that_is_only_compacted_no_records_are_deleted(harness: ReplicaHarness) -> None:
+    harness.create("t")
+    harness.set_config("t", cleanup_policy="compact")
     with refused(ErrorCode.POLICY_VIOLATION):
-        home.partition().delete_records(0)
+        harness.partition().delete_records(0)

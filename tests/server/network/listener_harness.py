@@ -64,7 +64,7 @@ def sendfile_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-class ListenerHome:
+class ListenerHarness:
     security: ClassVar[ListenerSecurity] = OPEN
     """The listeners' security. A test may run with TLS and without it."""
 
@@ -129,10 +129,10 @@ class FrameClient(WireClient):
 
 
 @contextmanager
-def listening(answer: Answerer, **options: Any) -> Iterator[ListenerHome]:
-    """Yield a listener with the options of ``ListenerHome``."""
-    home = ListenerHome(answer, **options)
+def listening(answer: Answerer, **options: Any) -> Iterator[ListenerHarness]:
+    """Yield a listener with the options of ``ListenerHarness``."""
+    harness = ListenerHarness(answer, **options)
     try:
-        yield home
+        yield harness
     finally:
-        home.close()
+        harness.close()

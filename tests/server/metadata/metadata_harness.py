@@ -26,7 +26,7 @@ NOW_MS = 1_700_000_000_000
 METADATA = DATA / "__cluster_metadata-0"
 
 
-class MetadataHome:
+class MetadataHarness:
     """``settings`` contains Kafka's keys."""
 
     def __init__(

@@ -29,7 +29,7 @@ T0 = TopicPartition("t", 0)
 Result = TypeVar("Result")
 
 
-class ReplicaHome:
+class ReplicaHarness:
     def __init__(self, *directories: Path, **settings: Any) -> None:
         """Use ``settings`` for every log."""
         self.clock = ManualClock(BASE_TIME)
