@@ -22,7 +22,7 @@ from tidelog.server.groups.shard import Shard
 from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup
 from tidelog.server.groups.state.classic_member import Protocol
-from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from tidelog.server.groups.state.group_map import GroupMap
 from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.server.timers import KeyedTimers
@@ -308,10 +308,11 @@ def assigned(answer: Any, before: dict[uuid.UUID, frozenset[int]]) -> dict[uuid.
 
 
 def settle(*consumers: Consumer, rounds: int = 6) -> None:
-    """Send heartbeats of all members, enough for the group to become stable."""
+    """Send heartbeats of all members until the group is stable. Fail if it is not after ``rounds``."""
     for _ in range(rounds):
         for consumer in consumers:
             assert consumer.beat() is ErrorCode.NONE
+    assert consumers[0].harness.consumer.state is ConsumerGroupState.STABLE
 
 
 def call_replying(replies: Replies, request: Callable[[], None]) -> None:

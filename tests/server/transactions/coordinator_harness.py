@@ -133,7 +133,7 @@ class CoordinatorHarness:
         completions = Completions(
             partitions,
             markers,
-            exists=self.replicas.exists,
+            leader_of=self.replicas.leader_of,
             timers=self.timers,
             spawn=self.loop.create_task,
         )

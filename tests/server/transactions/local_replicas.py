@@ -8,6 +8,7 @@ from pathlib import Path
 from tidelog.model import LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock
+from tidelog.server.metadata.partition_state import NO_LEADER
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.config import LogConfig
@@ -87,8 +88,11 @@ class LocalReplicas:
     def delete(self, name: TopicPartition) -> None:
         self._partitions.pop(name).log.delete()
 
-    def exists(self, name: TopicPartition) -> bool:
-        return name in self._partitions
+    def leader_of(self, name: TopicPartition) -> int | None:
+        """Return None for a missing partition, and no leader if appends fail because there is none."""
+        if name not in self._partitions:
+            return None
+        return NO_LEADER if self._partitions[name].error is ErrorCode.NOT_LEADER_OR_FOLLOWER else 1
 
     def close(self) -> None:
         for partition in self._partitions.values():

@@ -15,13 +15,14 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.transactions.completions import RETRY_MS
 from tidelog.server.transactions.transaction_metrics import METRICS
 
-EVENTS = TopicPartition("events", 0)
+EVENTS, AUDIT = TopicPartition("events", 0), TopicPartition("audit", 0)
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[CoordinatorHarness]:
     made = CoordinatorHarness(tmp_path)
     made.replicas.make(EVENTS)
+    made.replicas.make(AUDIT)
     yield made
     made.close()
 
@@ -31,7 +32,7 @@ def reported(harness: CoordinatorHarness) -> dict[str, float]:
 
 
 def waiting(harness: CoordinatorHarness) -> tuple[float, float]:
-    """Return the numbers of delayed markers and transactions."""
+    """Return the numbers of transactions that wait for leaders, and of those whose end could not be written."""
     values = reported(harness)
     return values["UnknownDestinationQueueSize"], values["LogAppendRetryQueueSize"]
 
@@ -55,6 +56,26 @@ def test_a_marker_without_a_leader_and_an_end_that_cannot_be_written_wait(harnes
 def test_loads_of_partitions_are_measured(harness: CoordinatorHarness) -> None:
     assert reported(harness)["partition-load-time-max"] >= 0
     assert reported(harness)["partition-load-time-avg"] >= 0
+
+
+def test_only_missing_leaders_count_and_once_for_each_transaction(harness: CoordinatorHarness) -> None:
+    """A marker that is retried for another reason is in the queue of a broker, which Kafka does not count."""
+    partitions = [harness.replicas.partition(name) for name in (EVENTS, AUDIT)]
+    producer = harness.initialize()
+    harness.add(producer, EVENTS)
+    harness.add(producer, AUDIT)
+    for partition in partitions:
+        partition.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness.end(producer, True)
+    assert waiting(harness) == (0, 0)
+    for partition in partitions:
+        partition.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    harness.pass_time(3 * RETRY_MS)
+    assert waiting(harness) == (1, 0)
+    for partition in partitions:
+        partition.error = None
+    harness.pass_time(3 * RETRY_MS)
+    assert waiting(harness) == (0, 0)
 
 
 def test_it_is_told_by_a_broker_with_a_coordinator_until_the_end(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ It needs metadata and replicas, and runs before partitions have leaders. Thread 
 
 from __future__ import annotations
 
+from tidelog.model import TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.node import Node
@@ -31,6 +32,10 @@ def assemble_coordinator(
     def state_partition_of(transactional_id: str) -> int:
         return partition_of(transactional_id, partition_count(TRANSACTION_STATE_TOPIC, metadata.image, node.config))
 
+    def leader_of(name: TopicPartition) -> int | None:
+        partition = metadata.image.partition(name)
+        return None if partition is None else partition.leader
+
     markers = LocalMarkers(
         replicas,
         timers=timers,
@@ -48,7 +53,7 @@ def assemble_coordinator(
     completions = Completions(
         partitions,
         markers,
-        exists=lambda name: metadata.image.partition(name) is not None,
+        leader_of=leader_of,
         timers=timers,
         spawn=node.spawn,
     )

@@ -28,6 +28,7 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.transaction_record import TransactionState
 from tidelog.server.executor import Spawn
+from tidelog.server.metadata.partition_state import NO_LEADER
 from tidelog.server.timers import Timers, pause
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
@@ -47,18 +48,18 @@ class Completions:
         partitions: OwnedPartitions,
         markers: MarkerWriter,
         *,
-        exists: Callable[[TopicPartition], bool],
+        leader_of: Callable[[TopicPartition], int | None],
         timers: Timers,
         spawn: Spawn,
     ) -> None:
-        """The callable ``exists`` returns True if the cluster has a partition."""
+        """``leader_of`` returns a partition's leader: NO_LEADER if it has none, None if it does not exist."""
         self._partitions = partitions
         self._markers = markers
-        self._exists = exists
+        self._leader_of = leader_of
         self._timers = timers
         self._spawn = spawn
-        self.waiting_markers = 0
-        """The number of markers that wait for the next attempt, for example until their partition has a leader."""
+        self.waiting_for_leaders = 0
+        """The number of transactions whose next marker waits until its partition has a leader."""
         self.waiting_completions = 0
         """The number of transactions whose final record could not be written yet."""
 
@@ -84,13 +85,13 @@ class Completions:
         while not partition.is_lost and transaction.record.partitions:
             if not await self._write_markers(partition, transaction, marker):
                 return
-            left = len(transaction.record.partitions)
-            if left:
-                self.waiting_markers += left
+            if transaction.record.partitions:
+                lacks_leader = any(self._leader_of(name) == NO_LEADER for name in transaction.record.partitions)
+                self.waiting_for_leaders += lacks_leader
                 try:
                     await pause(self._timers, RETRY_MS)
                 finally:
-                    self.waiting_markers -= left
+                    self.waiting_for_leaders -= lacks_leader
         while not partition.is_lost and not await self._write_completion(partition, transaction):
             self.waiting_completions += 1
             try:
@@ -129,5 +130,5 @@ class Completions:
 
     def _is_finished(self, name: TopicPartition, error: ErrorCode) -> bool:
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return not self._exists(name)
+            return self._leader_of(name) is None
         return error in _FINISHED

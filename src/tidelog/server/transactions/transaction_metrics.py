@@ -23,10 +23,10 @@ LONGEST_LOAD = _COORDINATOR.gauge(
 MEAN_LOAD = _COORDINATOR.gauge(
     "partition-load-time-avg", "ms", "The mean load time of a partition of `__transaction_state`, in the same time."
 )
-WAITING_MARKERS = _MARKERS.gauge(
+WAITING_FOR_LEADERS = _MARKERS.gauge(
     "UnknownDestinationQueueSize",
-    "markers",
-    "Transaction markers that wait for the next attempt, for example without a leader of their partition.",
+    "transactions",
+    "Transactions with markers that wait because their partitions have no leader.",
 )
 WAITING_COMPLETIONS = _MARKERS.gauge(
     "LogAppendRetryQueueSize",
@@ -34,11 +34,11 @@ WAITING_COMPLETIONS = _MARKERS.gauge(
     "Transactions whose end could not be written to `__transaction_state` yet.",
 )
 
-METRICS: tuple[MetricDescription, ...] = (LONGEST_LOAD, MEAN_LOAD, WAITING_MARKERS, WAITING_COMPLETIONS)
+METRICS: tuple[MetricDescription, ...] = (LONGEST_LOAD, MEAN_LOAD, WAITING_FOR_LEADERS, WAITING_COMPLETIONS)
 
 
 def transaction_samples(loads: SampledTimes, completions: Completions) -> Iterator[Sample]:
     yield Sample.gauge(LONGEST_LOAD.named(), loads.longest_ms)
     yield Sample.gauge(MEAN_LOAD.named(), loads.mean_ms)
-    yield Sample.gauge(WAITING_MARKERS.named(), completions.waiting_markers)
+    yield Sample.gauge(WAITING_FOR_LEADERS.named(), completions.waiting_for_leaders)
     yield Sample.gauge(WAITING_COMPLETIONS.named(), completions.waiting_completions)
