@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model import UnsupportedCompressionError
 from tidelog.record.attributes import NONE, TIMESTAMP_TYPE_FLAG, ZSTD
+from tidelog.record.batch_header import PREFIX_BYTES
 from tidelog.record.compression import compress
-from tidelog.record.legacy import PREFIX_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -25,9 +25,9 @@ from legacy_build import MessageFields, build_set, restamp_message
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.model import UnsupportedCompressionError, UnsupportedFormatError
 from tidelog.record.attributes import NONE, TRANSACTIONAL_FLAG, ZSTD
-from tidelog.record.legacy import OVERHEAD_BYTES, PREFIX_BYTES
+from tidelog.record.batch_header import CURRENT_MAGIC, PREFIX_BYTES, SMALLEST_LENGTHS, V2_HEADER_BYTES
 from tidelog.record.rows import iter_records
-from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import (
     Validated,
     analyze,
@@ -39,7 +39,6 @@ from tidelog.storage.log.append.append_validation import (
 from tidelog.storage.log.append.record_checks import check_batch
 from tidelog.storage.log.append.record_conversion import (
     NO_CONVERSION,
-    V2_HEADER_BYTES,
     ConversionStats,
     OpenedRecords,
     open_records,
@@ -173,7 +172,7 @@ def prepare(
     else:
         opened = plain_bytes if source != NONE or target != NONE else 0
         data = sum(len(memoryview(part)) for one in messages for part in (one.key, one.value) if part is not None)
-        plain = len(messages) * (PREFIX_BYTES + OVERHEAD_BYTES[magic]) + data
+        plain = len(messages) * (PREFIX_BYTES + SMALLEST_LENGTHS[magic]) + data
         stats = ConversionStats(opened + _header_bytes(magic, target) + plain, len(messages))
     return OldFormatAppend(
         rules=rules,
@@ -206,4 +205,4 @@ def _header_bytes(magic: int, codec: int) -> int:
     """Return the bytes around a batch's records: a v2 header, a wrapper, or none around single old messages."""
     if magic >= CURRENT_MAGIC:
         return V2_HEADER_BYTES
-    return 0 if codec == NONE else PREFIX_BYTES + OVERHEAD_BYTES[magic]
+    return 0 if codec == NONE else PREFIX_BYTES + SMALLEST_LENGTHS[magic]

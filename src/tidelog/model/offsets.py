@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 UNKNOWN_POSITION = -1
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""The largest distance of an offset to its segment's base offset: indexes store it in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tidelog.kernel import BatchRow, BatchTable, ColumnDecoder, RecordColumns
 from tidelog.model import CorruptRecordError, UnsupportedCompressionError
 from tidelog.record import attributes as attribute_bits
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import read_messages
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_chunk", "decode_columns", "iter_records"]
 
-_V2_HEADER_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 16
 """A lower bound for the bytes that the decoder counts for a record in addition to its key and value."""
 _BLOCK_ROWS: Final = 64
@@ -103,7 +103,7 @@ def _add_row(
         if row.record_count == 0:  # in some releases, a batch emptied by the cleaner keeps its codec but has no payload
             return True
         codec = attribute_bits.codec_of(row.attributes)
-        payload = decompress(codec, entry[_V2_HEADER_BYTES:], max_bytes=max_bytes)
+        payload = decompress(codec, entry[V2_HEADER_BYTES:], max_bytes=max_bytes)
     except (CorruptRecordError, UnsupportedCompressionError) as error:
         raise type(error)(error.message, position=row.position, offset=row.base_offset) from None
     try:

@@ -32,17 +32,14 @@ from typing import Final, NamedTuple
 from tidelog.model import CorruptRecordError, TimestampType
 from tidelog.record import attributes as attribute_bits
 from tidelog.record import compression
+from tidelog.record.batch_header import SMALLEST_LENGTHS
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 
-PREFIX_BYTES: Final = 12
-OVERHEAD_BYTES: Final = (14, 22)
-"""The bytes of a message by magic, without prefix, key and value."""
 _PREFIX: Final = struct.Struct(">qi")
 _HEADER: Final = struct.Struct(">qiIbb")
+_SMALLEST: Final = SMALLEST_LENGTHS[0]
 _TIMESTAMP: Final = struct.Struct(">q")
 _LENGTH: Final = struct.Struct(">i")
-_MIN_SIZE: Final = (14, 22)
-"""The smallest ``size`` field by magic: all fields without key and value."""
 
 
 class InvalidWrapperError(CorruptRecordError):
@@ -93,8 +90,8 @@ def _read_set(plain: memoryview) -> list[LegacyMessage]:
     position = 0
     while len(plain) - position >= _PREFIX.size:
         _, size = _PREFIX.unpack_from(plain, position)
-        if size < _MIN_SIZE[0]:
-            raise CorruptRecordError(f"a message inside a wrapper declares {size} bytes; the least is {_MIN_SIZE[0]}")
+        if size < _SMALLEST:
+            raise CorruptRecordError(f"a message inside a wrapper declares {size} bytes; the least is {_SMALLEST}")
         end = position + _PREFIX.size + size
         if end > len(plain):
             break
@@ -134,8 +131,8 @@ def _unwrap(wrapper: LegacyMessage, messages: list[LegacyMessage]) -> list[Legac
 
 def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> LegacyMessage:
     """Parse the message in ``data[start:end]``; from a set, it has at least a prefix and 14 bytes."""
-    if end - start < _PREFIX.size + _MIN_SIZE[0]:
-        raise CorruptRecordError(f"a message has {end - start} bytes; the least is {_PREFIX.size + _MIN_SIZE[0]}")
+    if end - start < _PREFIX.size + _SMALLEST:
+        raise CorruptRecordError(f"a message has {end - start} bytes; the least is {_PREFIX.size + _SMALLEST}")
     offset, _, crc, magic, attributes = _HEADER.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecordError(f"a message has the magic {magic} where only 0 and 1 can be")
@@ -143,7 +140,7 @@ def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> Legacy
     timestamp = -1
     position = start + _HEADER.size
     if magic == 1:
-        if end - start < _PREFIX.size + _MIN_SIZE[1]:
+        if end - start < _PREFIX.size + SMALLEST_LENGTHS[1]:
             raise CorruptRecordError(f"a message of magic 1 has {end - start} bytes, too few for its header")
         (timestamp,) = _TIMESTAMP.unpack_from(data, position)
         position += _TIMESTAMP.size

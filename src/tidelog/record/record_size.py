@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import InvalidRecordError
-from tidelog.record.legacy import OVERHEAD_BYTES, LegacyMessage
+from tidelog.record.batch_header import SMALLEST_LENGTHS
+from tidelog.record.legacy import LegacyMessage
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -32,7 +33,7 @@ def require_messages(messages: Iterable[LegacyMessage], max_bytes: int) -> None:
     """Raise InvalidRecordError if a message of a wrapper is larger."""
     for number, message in enumerate(messages):
         parts = sum(len(part) for part in (message.key, message.value) if part is not None)
-        if OVERHEAD_BYTES[message.magic] + parts > max_bytes:
+        if SMALLEST_LENGTHS[message.magic] + parts > max_bytes:
             raise too_large(f"message {number} of its wrapper", max_bytes)
 
 

@@ -11,7 +11,8 @@ from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTxn, TransactionIndexReader
-from tidelog.storage.segment.cleaned_segment import MAX_POSITION, CleanedSegment
+from tidelog.storage.segment.cleaned_segment import CleanedSegment
+from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES
 
 REACH = 2**31 - 1
 
@@ -91,7 +92,7 @@ def test_offsets_out_of_reach(tmp_path: Path) -> None:
 
 def test_more_than_two_gib(tmp_path: Path) -> None:
     made = cleaned_segment(tmp_path)
-    made.size = MAX_POSITION - 10
+    made.size = MAX_SEGMENT_BYTES - 10
     with pytest.raises(StorageError, match="2 GiB"):
         add(made, plain(0))
     made.discard()

@@ -20,18 +20,15 @@ import numpy as np
 from tidelog.inspect.dump.options import KafkaFormatOptions
 from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import CorruptRecordError
+from tidelog.record.batch_header import MAGIC_AT, PREFIX_BYTES, SHAPE, SMALLEST_LENGTHS, V2_HEADER_BYTES
 from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import File, FileSystem, read_whole
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind
 from tidelog.storage.segment.segment_reader import file_chunks
 
-_HEADER = Struct(">qi")
-_LAST_OFFSET_DELTA = Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
-_MAGIC_AT = 16
-_HEADER_BYTES = 61
-_MIN_RECORD_SIZE = 14
+_LAST_OFFSET = Struct(">q15xi")
+"""The base offset and the last offset delta."""
 _LINES_A_PIECE = 10_000
 
 
@@ -186,15 +183,15 @@ def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
     size = log.size
     if not 0 <= position <= size:
         raise CorruptRecordError("an index entry lies outside the log", path=log.path, position=position)
-    head = log.pread(_HEADER_BYTES, position)
-    if len(head) > _MAGIC_AT:
-        base_offset, length = _HEADER.unpack_from(head)
-        whole = length + _HEADER.size
-        if length >= _MIN_RECORD_SIZE and whole <= min(max_message_size, size - position):
-            if head[_MAGIC_AT] < 2:
-                return int(base_offset)
-            if len(head) == _HEADER_BYTES:
-                return int(base_offset + _LAST_OFFSET_DELTA.unpack_from(head, _LAST_OFFSET_DELTA_AT)[0])
+    head = log.pread(V2_HEADER_BYTES, position)
+    if len(head) > MAGIC_AT:
+        length, magic = SHAPE.unpack_from(head)
+        if length >= SMALLEST_LENGTHS[0] and length + PREFIX_BYTES <= min(max_message_size, size - position):
+            if 0 <= magic < 2:
+                return int.from_bytes(head[:8], "big", signed=True)
+            if len(head) == V2_HEADER_BYTES:
+                base_offset, delta = _LAST_OFFSET.unpack_from(head)
+                return int(base_offset + delta)
     raise CorruptRecordError("an index entry points to no complete batch", path=log.path, position=position)
 
 

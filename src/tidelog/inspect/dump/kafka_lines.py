@@ -31,6 +31,7 @@ from tidelog.record.attributes import (
     codec_of,
     timestamp_type_of,
 )
+from tidelog.record.batch_header import MAX_SEQUENCE
 from tidelog.record.internal_records.text import java_text
 from tidelog.record.legacy import LegacyMessage
 
@@ -40,7 +41,6 @@ _TIMESTAMP_NAMES = ("CreateTime", "LogAppendTime", "NoTimestampType")
 """Names by the timestamp type's number. The last is for -1, none."""
 _BOOLEANS = ("false", "true")
 _CODEC_NAMES = [CODECS.get(codec) or f"unknown({codec})" for codec in range(CODEC_MASK + 1)]
-_MAX_SEQUENCE = 2**31 - 1
 _PAYLOAD_LEAD = " payload: "
 
 
@@ -118,7 +118,7 @@ def last_sequences(
 ) -> npt.NDArray[np.int64]:
     """Return the last sequence of each batch, -1 if it has none. Sequences wrap from 2^31 - 1 to 0."""
     last = base_sequence + last_offset_delta
-    last[last > _MAX_SEQUENCE] -= _MAX_SEQUENCE + 1
+    last[last > MAX_SEQUENCE] -= MAX_SEQUENCE + 1
     last[base_sequence == -1] = -1
     return last
 

@@ -26,13 +26,13 @@ from tidelog import kernel
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.record_check import undecodable_batches
 from tidelog.kernel import BatchTable, Stop
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
 from tidelog.storage.log.view.view_state import ValidatedSegment, stop_reason
 from tidelog.storage.segment.read_ahead import read_ahead
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
-_RELATIVE_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
 
 
@@ -98,7 +98,7 @@ def check_log(
 def _as_sound(reader: SegmentReader, table: BatchTable, transactions: TransactionRows) -> ValidatedSegment | None:
     relative = table.last_offset - reader.base_offset
     whole = table.stop is Stop.END and table.end_position == int(table.size.sum(dtype=np.int64))
-    if not whole or not (table.crc_ok & (relative >= 0) & (relative <= _RELATIVE_MAX)).all():
+    if not whole or not (table.crc_ok & (relative >= 0) & (relative <= MAX_RELATIVE_OFFSET)).all():
         return None
     next_offset = int(table.last_offset[-1]) + 1 if len(table) else reader.base_offset
     return ValidatedSegment(size=table.end_position, next_offset=next_offset, transactions=transactions)
@@ -135,7 +135,7 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
 def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
     """Check that offsets ascend and lie in the segment, and that leader epochs do not decrease."""
     base = reader.base_offset
-    outside = (table.last_offset < base) | (table.last_offset - base > _RELATIVE_MAX) | (table.base_offset < base)
+    outside = (table.last_offset < base) | (table.last_offset - base > MAX_RELATIVE_OFFSET) | (table.base_offset < base)
     for index in np.flatnonzero(outside).tolist():
         row = table.row(index)
         yield Finding(

@@ -34,20 +34,18 @@ Source: KIP-98, KIP-534, Kafka's ``MemoryRecords.filterTo`` and ``Cleaner.should
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batches, pack_batches, scan_batches
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, Retention
 from tidelog.record.attributes import codec_of
+from tidelog.record.batch_header import ATTRIBUTES_AT, V2_HEADER_BYTES
 from tidelog.record.cleaning.opened_batches import opened_parts
 from tidelog.record.compression import compress
 from tidelog.record.record_size import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_V2_HEADER_BYTES: Final = 61
-_V2_ATTRIBUTES_LOW_BYTE: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +133,7 @@ def _nothing_stays(table: BatchTable, decisions: BatchRetention) -> CleanedBatch
 def _packed(filtered: FilteredBatches) -> Buffer:
     view = memoryview(filtered.data)
     packed = [
-        compress(codec_of(view[start + _V2_ATTRIBUTES_LOW_BYTE]), view[start + _V2_HEADER_BYTES : end])
+        compress(codec_of(view[start + ATTRIBUTES_AT + 1]), view[start + V2_HEADER_BYTES : end])
         for start, end in filtered.unpacked.tolist()
     ]
     return pack_batches(filtered, packed)

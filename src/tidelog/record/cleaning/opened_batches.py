@@ -26,6 +26,7 @@ import numpy.typing as npt
 from tidelog.kernel import BatchTable, open_lz4_frames
 from tidelog.model import CorruptRecordError, InvalidRecordError, Record, TimestampType, UnsupportedCompressionError
 from tidelog.record.attributes import CODEC_MASK, LZ4
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.build import build_batch
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PART_BYTES: Final = 4 << 20
-_V2_HEADER_BYTES: Final = 61
 
 
 class OpenedPart(NamedTuple):
@@ -119,7 +119,7 @@ class _Opening:
         """Open rows up to ``enough_bytes`` and add them to ``opened``; return their size in bytes."""
         data, ends = open_lz4_frames(
             self._view,
-            self._starts[rows] + _V2_HEADER_BYTES,
+            self._starts[rows] + V2_HEADER_BYTES,
             self._ends[rows],
             enough_bytes=enough_bytes,
             max_bytes=MAX_DECOMPRESSED_BYTES,
@@ -144,7 +144,7 @@ class _Opening:
                     require_messages(messages, self._max_record_bytes)
                 records: Buffer = _as_v2(messages)
             else:
-                records = decompress(int(table.attributes[row]) & CODEC_MASK, entry[_V2_HEADER_BYTES:])
+                records = decompress(int(table.attributes[row]) & CODEC_MASK, entry[V2_HEADER_BYTES:])
         except (CorruptRecordError, UnsupportedCompressionError, InvalidRecordError) as error:
             position, offset = int(table.position[row]), int(table.base_offset[row])
             raise type(error)(error.message, position=position, offset=offset) from None

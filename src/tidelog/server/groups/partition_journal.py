@@ -40,6 +40,7 @@ from typing import Final, NamedTuple
 
 from tidelog.model import Record, TidelogError, TimestampType
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.coordinator_log import coordinator_code
@@ -52,8 +53,6 @@ from tidelog.server.timers import TimerHandle, Timers
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
 
-BATCH_OVERHEAD: Final = 61
-"""Bytes of a batch before its first record."""
 _RECORD_OVERHEAD: Final = 32
 """An upper bound of a record's bytes without key and value: lengths, offset and time as variable-length integers."""
 
@@ -77,7 +76,7 @@ class GatheredBatch:
     first_offset: int
     """The batch's expected base offset: correct unless other records are appended to the partition first."""
     records: list[RecordBytes] = field(default_factory=list)
-    size: int = BATCH_OVERHEAD
+    size: int = V2_HEADER_BYTES
     """An upper bound of its size in bytes."""
     waiting: list[Done] = field(default_factory=list)
     is_applied: bool = False
@@ -189,7 +188,7 @@ class PartitionJournal:
         room = limit - limit // _COMPRESSED_RESERVE
         while self._batch is not None and self._batch.size + size > room:
             self.flush()
-        if self.is_lost or self._settings.append_linger_ms == 0 or BATCH_OVERHEAD + size > room:
+        if self.is_lost or self._settings.append_linger_ms == 0 or V2_HEADER_BYTES + size > room:
             self._write_alone(records, encoded, done, apply=apply)
             return
         if self._batch is None:

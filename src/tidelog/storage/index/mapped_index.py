@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.kernel import IndexKey, lookup_index, lookup_index_above
 from tidelog.model import ClosedError, FileMissingError, StorageError
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, MappedBytes, sync_whole
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 PENDING_ENTRIES = 64
 """The number of entries per write to the file."""
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class MappedIndex(ABC):
 
     def can_append_offset(self, offset: int) -> bool:
         """Return True if ``offset`` is within 31 bits above the base offset."""
-        return 0 <= offset - self._base_offset <= _MAX_RELATIVE_OFFSET
+        return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
 
     def relative_offset(self, offset: int) -> int:
         """Return ``offset`` as stored. Raise OverflowError if it does not fit; Kafka: IndexOffsetOverflowException."""

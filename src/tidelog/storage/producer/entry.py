@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 from tidelog.model import InvalidTransactionStateError
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
+from tidelog.record.batch_header import MAX_SEQUENCE
 
 BATCHES_TO_RETAIN = 5
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-_MAX_SEQUENCE = 2**31 - 1
 
 
 class CachedBatch(NamedTuple):
@@ -31,7 +31,7 @@ class CachedBatch(NamedTuple):
     def first_sequence(self) -> int:
         """The batch's first sequence; sequences wrap around from 2^31 - 1 to 0."""
         if self.last_sequence < self.offset_delta:
-            return _MAX_SEQUENCE - (self.offset_delta - self.last_sequence) + 1
+            return MAX_SEQUENCE - (self.offset_delta - self.last_sequence) + 1
         return self.last_sequence - self.offset_delta
 
     @property
@@ -164,11 +164,11 @@ def last_sequence_of(base_sequence: int, delta: int) -> int:
     """Return the sequence ``delta`` records after ``base_sequence``, or -1 if there are no sequences."""
     if base_sequence == NO_SEQUENCE:
         return NO_SEQUENCE
-    if base_sequence > _MAX_SEQUENCE - delta:
-        return delta - (_MAX_SEQUENCE - base_sequence) - 1
+    if base_sequence > MAX_SEQUENCE - delta:
+        return delta - (MAX_SEQUENCE - base_sequence) - 1
     return base_sequence + delta
 
 
 def next_sequence(last_sequence: int) -> int:
     """Return the sequence after ``last_sequence``, which may be the largest."""
-    return 0 if last_sequence == _MAX_SEQUENCE else last_sequence + 1
+    return 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1

@@ -6,23 +6,16 @@ pure. Source: Kafka's ``EndTransactionMarker``, KIP-98.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.model import CorruptRecordError
-from tidelog.record.attributes import codec_of
+from tidelog.record.attributes import TIMESTAMP_TYPE_FLAG, codec_of
+from tidelog.record.batch_header import V2_HEADER, V2_HEADER_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.control import EndTransactionMarker
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_HEADER_BYTES = 61
-_ATTRIBUTES = (Struct(">h"), 21)
-_BASE_TIMESTAMP = (Struct(">q"), 27)
-_MAX_TIMESTAMP = (Struct(">q"), 35)
-_RECORD_COUNT = (Struct(">i"), 57)
-_LOG_APPEND_TIME = 0x08
 
 
 class MarkerRecord(NamedTuple):
@@ -36,21 +29,19 @@ def read_marker(batch: Buffer) -> MarkerRecord | None:
     Raise CorruptRecordError if the first record is not a marker.
     """
     view = memoryview(batch).cast("B")
-    if len(view) < _HEADER_BYTES:
+    if len(view) < V2_HEADER_BYTES:
         raise CorruptRecordError(f"a control batch of {len(view)} bytes")
-    attributes, base_timestamp, max_timestamp, count = (
-        field.unpack_from(view, at)[0] for field, at in (_ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP, _RECORD_COUNT)
-    )
+    *_, attributes, _, base_timestamp, max_timestamp, _, _, _, count = V2_HEADER.unpack_from(view)
     if count <= 0:
         return None
     codec = codec_of(attributes)
-    cursor = _Cursor(memoryview(decompress(codec, view[_HEADER_BYTES:])) if codec else view[_HEADER_BYTES:])
+    cursor = _Cursor(memoryview(decompress(codec, view[V2_HEADER_BYTES:])) if codec else view[V2_HEADER_BYTES:])
     cursor.varint()  # the record's length
     cursor.take(1)  # its attributes
     timestamp = base_timestamp + cursor.varint()
     cursor.varint()  # its offset delta
     marker = EndTransactionMarker.parse(cursor.bytes_or_none(), cursor.bytes_or_none())
-    return MarkerRecord(marker, max_timestamp if attributes & _LOG_APPEND_TIME else timestamp)
+    return MarkerRecord(marker, max_timestamp if attributes & TIMESTAMP_TYPE_FLAG else timestamp)
 
 
 class _Cursor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from tidelog.record.batch_header import PREFIX_BYTES, SMALLEST_LENGTHS
 from tidelog.storage.fs import File
 from tidelog.storage.segment.segment_read import BatchPosition
 
@@ -18,9 +19,6 @@ _HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic and, in v2, the delta to the last offset. In older formats the offset is the last one."""
 _OLD_HEADER = Struct(">qi4xb")
 """The fields that even the smallest v0 message has."""
-_PREFIX_BYTES: Final = 12
-_SMALLEST_LENGTH: Final = (14, 22, 49)
-"""The smallest length field by magic."""
 
 
 def find_batch(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
@@ -36,9 +34,9 @@ def find_batch(file: File, position: int, end: int, offset: int) -> BatchPositio
             base_offset, length, magic, delta = _HEADER.unpack_from(data, at)
         else:
             (base_offset, length, magic), delta = _OLD_HEADER.unpack_from(data, at), 0
-        if not 0 <= magic < len(_SMALLEST_LENGTH) or length < _SMALLEST_LENGTH[magic]:
+        if not 0 <= magic < len(SMALLEST_LENGTHS) or length < SMALLEST_LENGTHS[magic]:
             return None
-        size = _PREFIX_BYTES + length
+        size = PREFIX_BYTES + length
         if base_offset + (delta if magic == 2 else 0) >= offset:
             return BatchPosition(base_offset, position, size) if position + size <= end else None
         position += size

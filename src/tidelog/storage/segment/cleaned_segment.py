@@ -22,11 +22,10 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
+from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-MAX_POSITION = 2**31 - 1
 
 
 class FinishedSegment(Protocol):
@@ -70,7 +69,7 @@ class CleanedSegment:
         """
         if not len(table):
             return
-        if self.size + memoryview(data).nbytes > MAX_POSITION:
+        if self.size + memoryview(data).nbytes > MAX_SEGMENT_BYTES:
             raise StorageError("a segment holds at most 2 GiB", path=self.path, position=self.size)
         self._entries.append(self._builder.add(table, shift=self.size - int(table.position[0])))
         self.size += self._file.pwrite(data, self.size)

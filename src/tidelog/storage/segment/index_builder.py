@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, select_index_entries
 from tidelog.model import InvalidOffsetError, OffsetOverflowError, StorageError
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.index import TimestampOffset
-from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 
 NO_TIMESTAMP = -1
 

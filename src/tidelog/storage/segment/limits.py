@@ -22,7 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
+
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""The limit of the positions in an offset index, and so of a ``.log``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem
 from tidelog.storage.index import (
     AbortedTransactions,
@@ -42,7 +43,7 @@ from tidelog.storage.index import (
 from tidelog.storage.segment.batch_search import find_batch
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import IndexBuilder
-from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET, SegmentLimits
+from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES, SegmentLimits
 from tidelog.storage.segment.segment_indexes import SegmentIndexes
 from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
@@ -50,7 +51,6 @@ from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-MAX_POSITION = 2**31 - 1
 _LOOK_UP_CHUNK_BYTES = 64 * 1024
 
 
@@ -493,5 +493,5 @@ class LogSegment:
                     position=start,
                     offset=offset,
                 )
-        if start + int(table.size.sum(dtype=np.int64)) > MAX_POSITION:
+        if start + int(table.size.sum(dtype=np.int64)) > MAX_SEGMENT_BYTES:
             raise StorageError("a segment holds at most 2 GiB", path=self.path, position=start)

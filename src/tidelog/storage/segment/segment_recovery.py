@@ -31,12 +31,12 @@ from tidelog.storage.fs import FileSystem, sync_whole, write_atomically
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
+from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-MAX_SEGMENT_BYTES = 2**31 - 1
 _CHUNK_BYTES = 8 * 1024 * 1024
 """A large chunk makes the cost per chunk negligible."""
 

@@ -16,20 +16,20 @@ The log validates the rest. Pure. Source: Kafka's ``ProduceRequest.validateRecor
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.attributes import CODEC_MASK, TRANSACTIONAL_FLAG, ZSTD
+from tidelog.record.batch_header import (
+    CURRENT_MAGIC,
+    MAGIC_AT,
+    PREFIX_BYTES,
+    PRODUCER,
+    SHAPE,
+    SMALLEST_LENGTHS,
+    V2_HEADER_BYTES,
+)
 
-_HEADER = Struct(">21xh20xqhi4x")
-"""The attributes, and the producer's id, epoch and first sequence."""
-_SHAPE = Struct(">8xi4xb")
-"""The length and magic, which every format has."""
-_MAGIC_AT: Final = 16
-_PREFIX_BYTES: Final = 12
-_SMALLEST_BATCH: Final = 14
-_CURRENT_MAGIC: Final = 2
 _FIRST_WITH_ZSTD: Final = 7
 _NO_PRODUCER: Final = -1
 
@@ -66,11 +66,11 @@ def read_batch(version: int, records: bytearray | None) -> ProducedBatch:
     size = _batch_size(records, 0) if records else 0
     if records is None or not size:
         raise _invalid(version, "must have at least one record batch per partition")
-    if records[_MAGIC_AT] != _CURRENT_MAGIC:
+    if records[MAGIC_AT] != CURRENT_MAGIC:
         raise _invalid(version, "are only allowed to contain record batches with magic version 2")
-    if size < _HEADER.size:
+    if size < V2_HEADER_BYTES:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes is smaller than its header")
-    batch = ProducedBatch(*_HEADER.unpack_from(records))
+    batch = ProducedBatch(*PRODUCER.unpack_from(records))
     if batch.attributes & CODEC_MASK == ZSTD and version < _FIRST_WITH_ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -84,12 +84,12 @@ def read_batch(version: int, records: bytearray | None) -> ProducedBatch:
 def _batch_size(records: bytearray, position: int) -> int:
     """Return a batch's size, or 0 if it is incomplete. Raise ApiError(CORRUPT_MESSAGE) if it is impossible."""
     left = len(records) - position
-    if left < _SHAPE.size:
+    if left < SHAPE.size:
         return 0
-    length, magic = _SHAPE.unpack_from(records, position)
-    if length < _SMALLEST_BATCH or not 0 <= magic <= _CURRENT_MAGIC:
+    length, magic = SHAPE.unpack_from(records, position)
+    if length < SMALLEST_LENGTHS[0] or not 0 <= magic <= CURRENT_MAGIC:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length} and the magic {magic}")
-    return length + _PREFIX_BYTES if length + _PREFIX_BYTES <= left else 0
+    return length + PREFIX_BYTES if length + PREFIX_BYTES <= left else 0
 
 
 def _invalid(version: int, rule: str) -> ApiError:

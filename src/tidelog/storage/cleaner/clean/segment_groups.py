@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.log.config import LogConfig
-from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment import LogSegment
 
 

@@ -27,7 +27,7 @@ Source: the rules are those of a roll (``LogState.roll``) and of an append.
 from __future__ import annotations
 
 from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError, StorageError
-from tidelog.record.batch_place import PLACE, PREFIX_BYTES
+from tidelog.record.batch_header import PLACE, PREFIX_BYTES
 from tidelog.storage.fs import sync_whole
 from tidelog.storage.log.adopt.staged_segment import StagedSegment
 from tidelog.storage.log.append.append_result import AppendResult

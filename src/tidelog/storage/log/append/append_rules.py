@@ -14,7 +14,6 @@ from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.storage.log.config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
-CURRENT_MAGIC = 2
 _PRODUCERS_CHOICE = "producer"
 _NOT_COMPRESSED = ("uncompressed", "none")
 _PLAIN_BYTES = 128 * 1024 * 1024

@@ -30,7 +30,6 @@ Source: Kafka's ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -54,12 +53,11 @@ from tidelog.model import (
     UnexpectedAppendOffsetError,
 )
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, NONE, TIMESTAMP_TYPE_FLAG, codec_name
-from tidelog.record.batch_place import PLACE, PREFIX_BYTES
-from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.record.batch_header import ATTRIBUTES_AT, CURRENT_MAGIC, PLACE, PREFIX_BYTES, SHAPE, V2_HEADER_BYTES
+from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.record_checks import check_batch
 from tidelog.storage.log.append.record_conversion import (
     NO_CONVERSION,
-    V2_HEADER_BYTES,
     ConversionStats,
     check_payload,
     convert,
@@ -68,9 +66,6 @@ from tidelog.storage.log.append.record_conversion import (
 )
 from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import MAX_OFFSET
-
-_SHAPE = Struct(">8xi4xb5xB")
-"""Length, magic, lower byte of the attributes."""
 
 
 class Analysis(NamedTuple):
@@ -137,8 +132,8 @@ def check_plain(buffer: bytearray, rules: AppendRules, origin: AppendOrigin, now
     size = len(buffer)
     if size < V2_HEADER_BYTES or rules.codec or origin is AppendOrigin.RAFT_LEADER:
         return None
-    length, magic, attributes = _SHAPE.unpack_from(buffer)
-    if length != size - PREFIX_BYTES or magic != CURRENT_MAGIC or attributes & CODEC_MASK:
+    length, magic = SHAPE.unpack_from(buffer)
+    if length != size - PREFIX_BYTES or magic != CURRENT_MAGIC or buffer[ATTRIBUTES_AT + 1] & CODEC_MASK:
         return None
     validation = validate_batches(buffer, rules.compiled(origin), 0, -1, now_ms)
     return validation if validation else None

@@ -9,14 +9,13 @@ unstable offset follow. Bytes written before a failure stay in the log.
 
 from __future__ import annotations
 
-from struct import Struct
-
 import numpy as np
 
 from tidelog.kernel import BatchTable, Validation
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.record.attributes import CONTROL_FLAG
-from tidelog.record.batch_place import PLACE, PREFIX_BYTES
+from tidelog.record.batch_header import LENGTH, PLACE, PREFIX_BYTES, PRODUCER
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.state.log_state import LogState
@@ -24,12 +23,7 @@ from tidelog.storage.log.state.producer_state import aborted_entry
 from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
 from tidelog.storage.segment.file_names import MAX_OFFSET
-from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment import LogSegment
-
-_LENGTH, _LENGTH_AT = Struct(">i"), 8
-_PRODUCER = Struct(">21xh20xqhi")
-"""Attributes, producer id, producer epoch, first sequence."""
 
 
 def write_set(
@@ -75,7 +69,7 @@ def fits_fast_path(
         latest is not None
         and latest.epoch == epoch
         and latest.start_offset <= state.offsets.log_end.message_offset
-        and size == PREFIX_BYTES + _LENGTH.unpack_from(buffer, _LENGTH_AT)[0]
+        and size == PREFIX_BYTES + LENGTH.unpack_from(buffer)[0]
         and state.active.has_room_for(size, last_offset, max_timestamp, now_ms)
     )
 
@@ -103,7 +97,7 @@ def write_single(
     """Append one batch like ``write_set``, without a table."""
     segment, producers = state.active, state.producers.state
     first = state.offsets.log_end.message_offset
-    attributes, producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(buffer)
+    attributes, producer_id, producer_epoch, base_sequence = PRODUCER.unpack_from(buffer)
     entry, changes, batch = None, NO_CHANGES, None
     if producer_id >= 0:
         control = attributes & CONTROL_FLAG != 0

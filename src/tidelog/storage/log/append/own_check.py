@@ -7,7 +7,6 @@ Source: Kafka's ``LogValidator``.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,19 +14,13 @@ import numpy as np
 from tidelog.kernel import BatchTable, Problem, Validation, scan_batches, validate_records
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, TidelogError
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG
+from tidelog.record.batch_header import CURRENT_MAGIC, PREFIX_BYTES, V2_HEADER, V2_HEADER_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.record_size import require_records
 from tidelog.storage.log.append.append_rules import AppendRules
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_HEADER = Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
-epoch, base sequence, record count."""
-_HEADER_BYTES = _HEADER.size
-_PREFIX_BYTES = 12
-_MAGIC = 2
 
 
 def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here: bool) -> tuple[int, bool]:
@@ -36,10 +29,10 @@ def check_own(buffer: bytearray, rules: AppendRules, now_ms: int, *, built_here:
     ``built_here`` means that compressed batches need no check. Raise CorruptRecordError for a partial batch, and the
     errors of ``raise_for`` and ``require_records``.
     """
-    if len(buffer) >= _HEADER.size:
-        _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = _HEADER.unpack_from(buffer)
-        plain = magic == _MAGIC and producer_id < 0 and (built_here or not attributes & (CODEC_MASK | CONTROL_FLAG))
-        if plain and length == len(buffer) - _PREFIX_BYTES:
+    if len(buffer) >= V2_HEADER_BYTES:
+        _, length, _, magic, _, attributes, _, _, _, producer_id, _, _, _ = V2_HEADER.unpack_from(buffer)
+        is_bare = magic == CURRENT_MAGIC and producer_id < 0 and length == len(buffer) - PREFIX_BYTES
+        if is_bare and (built_here or not attributes & (CODEC_MASK | CONTROL_FLAG)):
             return len(buffer), True
     table = scan_batches(buffer, verify_crc=False)
     if table.end_position != len(buffer):
@@ -54,7 +47,7 @@ def _check_compressed(buffer: Buffer, table: BatchTable, rules: AppendRules, now
     view = memoryview(buffer).cast("B")
     for number in np.flatnonzero((table.codec != 0) & (table.magic == 2)).tolist():
         row = table.row(number)
-        payload = decompress(row.attributes & 7, view[row.position + _HEADER_BYTES : row.position + row.size])
+        payload = decompress(row.attributes & 7, view[row.position + V2_HEADER_BYTES : row.position + row.size])
         require_records(payload, rules.max_record_bytes)
         raise_for(
             validate_records(

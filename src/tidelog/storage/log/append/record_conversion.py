@@ -36,19 +36,19 @@ from tidelog.record.attributes import (
     ZSTD,
     batch_attributes,
 )
+from tidelog.record.batch_header import CURRENT_MAGIC, PREFIX_BYTES, SMALLEST_LENGTHS, V2_HEADER_BYTES
 from tidelog.record.codec.limit import PayloadTooLargeError
 from tidelog.record.compression import compress, decompress
-from tidelog.record.legacy import OVERHEAD_BYTES, PREFIX_BYTES, InvalidWrapperError, LegacyMessage, read_messages
+from tidelog.record.legacy import InvalidWrapperError, LegacyMessage, read_messages
 from tidelog.record.record_size import require_messages, require_records
 from tidelog.record.rows import iter_records
-from tidelog.storage.log.append.append_rules import CURRENT_MAGIC, AppendRules
+from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.record_checks import check_batch, check_messages, check_records
 from tidelog.storage.producer import AppendOrigin
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-V2_HEADER_BYTES = 61
 _NO_PRODUCER = -1
 _NO_EPOCH = -1
 
@@ -161,7 +161,7 @@ def _read(entry: memoryview, row: BatchRow) -> list[LegacyMessage]:
 
 def _message_bytes(message: LegacyMessage) -> int:
     data = sum(len(part) for part in (message.key, message.value) if part is not None)
-    return PREFIX_BYTES + OVERHEAD_BYTES[message.magic] + data
+    return PREFIX_BYTES + SMALLEST_LENGTHS[message.magic] + data
 
 
 class Converted(NamedTuple):

@@ -21,13 +21,13 @@ import numpy as np
 
 from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import StorageError
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.record.attributes import CODEC_MASK
 from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.log.load.leftover_files import read_end_offset
 from tidelog.storage.log.load.segment_swap import remove_files, swap_in
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
-from tidelog.storage.segment.limits import MAX_RELATIVE_OFFSET
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
 _COPY_BYTES = 8 * 1024 * 1024

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from tidelog.kernel import ColumnDecoder
 from tidelog.record.attributes import CODEC_MASK
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.decode import decode_columns
 from tidelog.record.legacy import read_messages
@@ -57,7 +58,6 @@ __all__ = [
 
 _S = TypeVar("_S", bound=HasBaseOffset)
 _O = TypeVar("_O", bound="OwnedSegment")
-_V2_HEADER_BYTES: Final = 61
 
 
 class OwnedSegment(Protocol):
@@ -265,7 +265,7 @@ def _require_sizes(batch: Rows, max_bytes: int, found: TimestampOffset | None) -
     if row.magic < 2:
         require_messages(read_messages(entry), max_bytes)
         return
-    larger = first_larger(decompress(codec, entry[_V2_HEADER_BYTES:]), max_bytes)
+    larger = first_larger(decompress(codec, entry[V2_HEADER_BYTES:]), max_bytes)
     if larger is None:
         return
     offsets = [

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from tidelog.kernel import BatchTable
 from tidelog.model import CorruptRecordError
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.control import ControlType, control_type_id
 from tidelog.storage.index.transaction_index import AbortedTxn
 
 DATA, COMMIT, ABORT = 0, 1, 2
 
-_RECORDS_AT = 61
 """Size of a v2 batch header in bytes."""
 
 
@@ -86,7 +86,7 @@ def marker_type(batch: memoryview) -> int | None:
     An unreadable marker therefore leaves its transaction open: a reader then gets fewer records, never aborted ones.
     """
     try:
-        at = _skip_varint(batch, _RECORDS_AT) + 1  # the record's length and attributes
+        at = _skip_varint(batch, V2_HEADER_BYTES) + 1  # the record's length and attributes
         at = _skip_varint(batch, _skip_varint(batch, at))  # timestamp and offset deltas
         return control_type_id(batch[at + 1 : at + 1 + batch[at] // 2])
     except (IndexError, CorruptRecordError):

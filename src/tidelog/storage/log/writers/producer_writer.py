@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel import encode_records, seal_batch
 from tidelog.model import OutOfOrderSequenceError, TimestampType
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
+from tidelog.record.batch_header import MAX_SEQUENCE
 from tidelog.record.build import (
     DEFAULT_MAX_BATCH_BYTES,
     build_batches,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_PRODUCER_EPOCH = 2**15 - 1
-_MAX_SEQUENCE = 2**31 - 1
 _FIRST_LEADER_EPOCH = 0
 _FIRST_COORDINATOR_EPOCH = 0
 _NO_BASE_OFFSET = bytes(8)
@@ -167,8 +167,8 @@ class ProducerWriter:
     def _sequence(self, wanted: int | None) -> int:
         if wanted is None:
             return self.next_sequence
-        if not 0 <= wanted <= _MAX_SEQUENCE:
-            raise ValueError(f"a sequence is a number from 0 to {_MAX_SEQUENCE}, not {wanted}")
+        if not 0 <= wanted <= MAX_SEQUENCE:
+            raise ValueError(f"a sequence is a number from 0 to {MAX_SEQUENCE}, not {wanted}")
         return wanted
 
     def _append(self, batch: bytearray, base_sequence: int, *, is_retry: bool) -> AppendResult:
