@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from log_maker import CONTROL, TRANSACTIONAL, batch
-from storage.log.log_home import LogHome
+from storage.log.log_harness import LogHarness
 from tidelog.kernel import BatchTable, ColumnDecoder, OffsetMap, scan_batches
 from tidelog.model import Record, TimestampType
 from tidelog.record.build import build_batch
@@ -33,7 +33,7 @@ NEVER = 2**62
 Pair = tuple[int, int | None]
 
 
-class CleanHome(LogHome):
+class CleanHome(LogHarness):
     """A partition with small segments, an index entry for each batch and one replica. Keys and values are digits."""
 
     def open(self, **options: Any) -> PartitionLog:

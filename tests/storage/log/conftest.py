@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from storage.log.log_home import LogHome
+from storage.log.log_harness import LogHarness
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[LogHome]:
-    made = LogHome(tmp_path / "t-0")
+def harness(tmp_path: Path) -> Iterator[LogHarness]:
+    made = LogHarness(tmp_path / "t-0")
     yield made
     made.close()

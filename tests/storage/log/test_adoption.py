@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch, plain
-from storage.log.log_home import LogHome, fetch, lead, read
+from storage.log.log_harness import LogHarness, fetch, lead, read
 from tidelog.kernel import crc32c, scan_batches
 from tidelog.model import (
     CorruptRecordError,
@@ -32,23 +32,23 @@ BATCHES = [plain(0, 3), plain(0, 1, size=300), plain(0, 10), plain(0, 2)]
 RECORDS = 16
 
 
-def staged(home: LogHome, batches: list[bytes] | None = None, name: str = ".staged") -> Path:
-    path = home.directory.parent / name
+def staged(harness: LogHarness, batches: list[bytes] | None = None, name: str = ".staged") -> Path:
+    path = harness.directory.parent / name
     path.write_bytes(b"".join(BATCHES if batches is None else batches))
     return path
 
 
-def names(home: LogHome) -> list[str]:
-    return sorted(path.name for path in home.directory.iterdir())
+def names(harness: LogHarness) -> list[str]:
+    return sorted(path.name for path in harness.directory.iterdir())
 
 
-def contents(home: LogHome, base: int) -> dict[str, bytes]:
-    return {path.suffix: path.read_bytes() for path in home.directory.glob(f"{base:020d}.*")}
+def contents(harness: LogHarness, base: int) -> dict[str, bytes]:
+    return {path.suffix: path.read_bytes() for path in harness.directory.glob(f"{base:020d}.*")}
 
 
-def test_an_empty_log_takes_a_file_as_its_first_segment(home: LogHome) -> None:
-    log = home.open(is_sole_replica=True)
-    path = staged(home)
+def test_an_empty_log_takes_a_file_as_its_first_segment(harness: LogHarness) -> None:
+    log = harness.open(is_sole_replica=True)
+    path = staged(harness)
     result = log.adopt(path)
     assert (result.offsets, result.max_timestamp) == (range(RECORDS), BASE_TIME + 9)
     assert not path.exists()
@@ -58,34 +58,34 @@ def test_an_empty_log_takes_a_file_as_its_first_segment(home: LogHome) -> None:
     assert table.base_offset.tolist() == [0, 3, 4, 14]
     assert table.leader_epoch.tolist() == [0, 0, 0, 0]
     assert table.summary.sound
-    assert home.epochs() == [(0, 0)]
+    assert harness.epochs() == [(0, 0)]
     assert [read(log, offset)[0] for offset in range(RECORDS)] == [0] * 3 + [3] + [4] * 10 + [14] * 2
-    assert [name for name in names(home) if "deleted" in name] == []
+    assert [name for name in names(harness) if "deleted" in name] == []
 
 
-def test_a_file_follows_what_the_log_has_and_is_appended_to(home: LogHome) -> None:
-    log = home.open(is_sole_replica=True)
+def test_a_file_follows_what_the_log_has_and_is_appended_to(harness: LogHarness) -> None:
+    log = harness.open(is_sole_replica=True)
     log.assign_epoch(3, 0)
-    home.add(log, 5, epoch=3)
-    assert log.adopt(staged(home)).offsets == range(5, 21)
-    assert log.adopt(staged(home)).offsets == range(21, 37)
-    home.add(log, 2, epoch=3)
+    harness.add(log, 5, epoch=3)
+    assert log.adopt(staged(harness)).offsets == range(5, 21)
+    assert log.adopt(staged(harness)).offsets == range(21, 37)
+    harness.add(log, 2, epoch=3)
     assert log.base_offsets == [0, 5, 21]
     assert read(log, 4) == [4]
     assert read(log, 5) == [5, 8, 9, 19]
     assert read(log, 21) == [21, 24, 25, 35, 37, 38]
     assert set(scan_batches(fetch(log, 5).data()).leader_epoch.tolist()) == {3}
-    assert home.files(".snapshot") == [5, 21]
+    assert harness.files(".snapshot") == [5, 21]
     log.close()
-    again = home.open(log_start=0)
+    again = harness.open(log_start=0)
     assert again.end_offset == 39
     assert read(again, 21) == [21, 24, 25, 35, 37, 38]
 
 
-def test_a_log_that_begins_later_goes_on_where_it_ends(home: LogHome) -> None:
-    log = home.open()
+def test_a_log_that_begins_later_goes_on_where_it_ends(harness: LogHarness) -> None:
+    log = harness.open()
     log.truncate_fully_and_start_at(1000)
-    assert log.adopt(staged(home)).offsets == range(1000, 1000 + RECORDS)
+    assert log.adopt(staged(harness)).offsets == range(1000, 1000 + RECORDS)
     assert log.base_offsets == [1000]
     assert log.offset_for_timestamp(BASE_TIME) is None, "it lies above the high watermark"
     log.update_high_watermark(log.end_offset)
@@ -94,31 +94,31 @@ def test_a_log_that_begins_later_goes_on_where_it_ends(home: LogHome) -> None:
     assert (found.timestamp, found.offset) == (BASE_TIME + 5, 1009)
 
 
-def test_readers_of_an_open_transaction_are_held_back_as_before(home: LogHome) -> None:
-    log = home.open(is_sole_replica=True)
-    home.produce(log, [b"open"], producer_id=4, sequence=0, attributes=TRANSACTIONAL)
-    log.adopt(staged(home))
+def test_readers_of_an_open_transaction_are_held_back_as_before(harness: LogHarness) -> None:
+    log = harness.open(is_sole_replica=True)
+    harness.produce(log, [b"open"], producer_id=4, sequence=0, attributes=TRANSACTIONAL)
+    log.adopt(staged(harness))
     assert log.high_watermark == RECORDS + 1
     assert log.offsets().last_stable.message_offset == 0
     assert log.producers[4].last_sequence == 0
 
 
-def test_of_nothing_comes_nothing(home: LogHome) -> None:
-    log = home.open()
-    home.add(log)
-    path = staged(home, [])
+def test_of_nothing_comes_nothing(harness: LogHarness) -> None:
+    log = harness.open()
+    harness.add(log)
+    path = staged(harness, [])
     assert log.adopt(path).offsets == range(1, 1)
     assert not path.exists()
     assert log.base_offsets == [0]
 
 
-def test_what_an_earlier_adoption_left_is_written_anew(home: LogHome) -> None:
-    log = home.open()
+def test_what_an_earlier_adoption_left_is_written_anew(harness: LogHarness) -> None:
+    log = harness.open()
     half = [plain(70, 3), plain(73, 1), BATCHES[2], BATCHES[3]]
-    (home.directory / f"{0:020d}.txnindex").write_bytes(b"of a log that is gone")
-    assert log.adopt(staged(home, half)).offsets == range(RECORDS)
+    (harness.directory / f"{0:020d}.txnindex").write_bytes(b"of a log that is gone")
+    assert log.adopt(staged(harness, half)).offsets == range(RECORDS)
     assert read(log, 0) == [0, 3, 4, 14]
-    assert ".txnindex" not in contents(home, 0)
+    assert ".txnindex" not in contents(harness, 0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -134,10 +134,10 @@ def test_it_is_as_if_they_had_been_appended(
     made = [plain(0, count, size=size, timestamp=BASE_TIME + when) for count, size, when in batches]
     logs = []
     for _ in range(2):
-        home = LogHome(tmp_path_factory.mktemp("model") / "t-0")
-        logs.append((home, home.open(index_interval_bytes=interval, is_sole_replica=True)))
-        home.add(logs[-1][1], before)
-    (home, log), (adopting, adopted) = logs
+        harness = LogHarness(tmp_path_factory.mktemp("model") / "t-0")
+        logs.append((harness, harness.open(index_interval_bytes=interval, is_sole_replica=True)))
+        harness.add(logs[-1][1], before)
+    (harness, log), (adopting, adopted) = logs
     log.roll()
     for one in made:
         lead(log, one)
@@ -155,8 +155,8 @@ def test_it_is_as_if_they_had_been_appended(
     log.close()
     adopted.close()
     for base in log.base_offsets[:-1]:
-        assert contents(adopting, base) == contents(home, base)
-    assert contents(adopting, before)[".log"] == contents(home, before)[".log"]
+        assert contents(adopting, base) == contents(harness, base)
+    assert contents(adopting, before)[".log"] == contents(harness, before)[".log"]
 
 
 @settings(max_examples=15, deadline=None)
@@ -167,15 +167,15 @@ def test_its_indexes_are_those_that_appending_leaves(
     made = [plain(0, 1, size=size, timestamp=BASE_TIME + size) for size in sizes]
     found = []
     for adopts in (False, True):
-        home = LogHome(tmp_path_factory.mktemp("indexes") / "t-0")
-        log = home.open(index_interval_bytes=interval)
+        harness = LogHarness(tmp_path_factory.mktemp("indexes") / "t-0")
+        log = harness.open(index_interval_bytes=interval)
         if adopts:
-            log.adopt(staged(home, made))
+            log.adopt(staged(harness, made))
         else:
             for one in made:
                 lead(log, one)
         log.close()
-        found.append(contents(home, 0))
+        found.append(contents(harness, 0))
     assert found[1] == found[0]
     assert sorted(found[1]) == [".index", ".log", ".timeindex"]
 
@@ -197,59 +197,59 @@ def test_its_indexes_are_those_that_appending_leaves(
     ],
 )
 def test_what_is_refused_leaves_the_log_as_it_was(
-    home: LogHome, batches: list[bytes], error: type[TidelogError], text: str
+    harness: LogHarness, batches: list[bytes], error: type[TidelogError], text: str
 ) -> None:
-    log = home.open(segment_bytes=10_000, max_message_bytes=4096, segment_index_bytes=240, index_interval_bytes=0)
-    home.add(log, 2)
-    path = staged(home, batches)
-    before = names(home), log.log_end, path.read_bytes()
+    log = harness.open(segment_bytes=10_000, max_message_bytes=4096, segment_index_bytes=240, index_interval_bytes=0)
+    harness.add(log, 2)
+    path = staged(harness, batches)
+    before = names(harness), log.log_end, path.read_bytes()
     with pytest.raises(error, match=text) as caught:
         log.adopt(path)
     assert caught.value.path == str(path)
-    assert (names(home), log.log_end, path.read_bytes()) == before
+    assert (names(harness), log.log_end, path.read_bytes()) == before
     assert log.is_healthy
-    home.add(log)
+    harness.add(log)
 
 
-def test_other_formats_and_missing_files_are_refused(home: LogHome) -> None:
-    log = home.open()
+def test_other_formats_and_missing_files_are_refused(harness: LogHarness) -> None:
+    log = harness.open()
     old = bytearray(plain(0, 1))
     old[16] = 1
     with pytest.raises((UnsupportedFormatError, CorruptRecordError)):
-        log.adopt(staged(home, [bytes(old)]))
+        log.adopt(staged(harness, [bytes(old)]))
     with pytest.raises(FileMissingError):
-        log.adopt(home.directory.parent / "none")
-    inside = home.directory / "here"
+        log.adopt(harness.directory.parent / "none")
+    inside = harness.directory / "here"
     inside.write_bytes(plain(0))
     with pytest.raises(ValueError, match="here must be in the parent directory of"):
         log.adopt(inside)
     assert log.is_healthy
 
 
-def test_gaps_in_the_offsets_are_refused(home: LogHome) -> None:
-    log = home.open()
+def test_gaps_in_the_offsets_are_refused(harness: LogHarness) -> None:
+    log = harness.open()
     gap = bytearray(plain(0, 3))
     gap[57:61] = (2).to_bytes(4, "big")
     gap[17:21] = crc32c(gap[21:]).to_bytes(4, "big")
     with pytest.raises(InvalidRecordError, match="2 records with 3 offsets"):
-        log.adopt(staged(home, [bytes(gap)]))
+        log.adopt(staged(harness, [bytes(gap)]))
 
 
-def test_what_was_decided_is_taken_whatever_the_settings_are_now(home: LogHome) -> None:
-    log = home.open(segment_bytes=200, max_message_bytes=100, index_interval_bytes=0, segment_index_bytes=24)
-    path = staged(home)
+def test_what_was_decided_is_taken_whatever_the_settings_are_now(harness: LogHarness) -> None:
+    log = harness.open(segment_bytes=200, max_message_bytes=100, index_interval_bytes=0, segment_index_bytes=24)
+    path = staged(harness)
     with pytest.raises(RecordTooLargeError):
         log.adopt(path)
     assert log.adopt(path, is_decided=True).offsets == range(RECORDS)
-    home.add(log, 3)
+    harness.add(log, 3)
     assert log.base_offsets[:2] == [0, RECORDS], "the segment is full"
     assert [read(log, offset)[0] for offset in (0, 3, 14, 15, 16)] == [0, 3, 14, 14, 16]
 
 
-def test_more_than_a_segment_can_ever_hold_is_refused(home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = staged(home, [plain(0, 10), plain(0, 10)])
+def test_more_than_a_segment_can_ever_hold_is_refused(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = staged(harness, [plain(0, 10), plain(0, 10)])
     size = path.stat().st_size
-    home.directory.mkdir()
+    harness.directory.mkdir()
     for name, enough in (("MAX_SEGMENT_BYTES", size), ("MAX_RELATIVE_OFFSET", 19)):
         monkeypatch.setattr(staged_segment, name, enough)
         assert read_staged(LOCAL, path, LogConfig(), is_decided=True).record_count == 20
@@ -259,17 +259,17 @@ def test_more_than_a_segment_can_ever_hold_is_refused(home: LogHome, monkeypatch
         monkeypatch.undo()
 
 
-def test_append_time_goes_with_a_log_of_append_time(home: LogHome) -> None:
-    log = home.open(message_timestamp_type="LogAppendTime")
+def test_append_time_goes_with_a_log_of_append_time(harness: LogHarness) -> None:
+    log = harness.open(message_timestamp_type="LogAppendTime")
     with pytest.raises(InvalidTimestampError, match="timestamp type is not the log's, LogAppendTime"):
-        log.adopt(staged(home))
-    assert log.adopt(staged(home, [batch(0, [b"v", b"w"], attributes=0x08)])).offsets == range(2)
+        log.adopt(staged(harness))
+    assert log.adopt(staged(harness, [batch(0, [b"v", b"w"], attributes=0x08)])).offsets == range(2)
 
 
-def test_a_failed_step_can_be_repeated_by_the_next_owner(home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    log: PartitionLog = home.open()
-    home.add(log, 2)
-    path = staged(home)
+def test_a_failed_step_can_be_repeated_by_the_next_owner(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: PartitionLog = harness.open()
+    harness.add(log, 2)
+    path = staged(harness)
 
     def fails(_self: LocalFileSystem, source: Path, _target: Path) -> None:
         raise StorageError("no", path=source)
@@ -281,7 +281,7 @@ def test_a_failed_step_can_be_repeated_by_the_next_owner(home: LogHome, monkeypa
     assert not log.is_healthy
     assert read(log, 0) == [0, 1]
     log.close()
-    again = home.open(clean=False, recovery_point=2)
+    again = harness.open(clean=False, recovery_point=2)
     assert again.adopt(path).offsets == range(2, 2 + RECORDS)
     assert read(again, 0) == [0, 1]
     assert read(again, 2) == [2, 5, 6, 16]

@@ -11,7 +11,7 @@ import pytest
 
 from legacy_messages import Message, encode_set
 from log_maker import CONTROL, TRANSACTIONAL, batch, plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome, read
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness, read
 from tidelog.model import (
     CorruptRecordError,
     InvalidTransactionStateError,
@@ -63,8 +63,8 @@ def end_transaction(
 
 
 class TestOffsets:
-    def test_the_answer_says_where_the_records_went(self, home: LogHome) -> None:
-        log = home.open()
+    def test_the_answer_says_where_the_records_went(self, harness: LogHarness) -> None:
+        log = harness.open()
         for rolls in (False, False, True):
             if rolls:
                 log.roll()
@@ -79,11 +79,11 @@ class TestOffsets:
     @pytest.mark.parametrize("as_leader", [True, False], ids=["leader", "follower"])
     @pytest.mark.parametrize("missing", [0, 1])
     def test_a_set_fits_a_segment_of_its_size_and_none_that_is_smaller(
-        self, home: LogHome, as_leader: bool, missing: int
+        self, harness: LogHarness, as_leader: bool, missing: int
     ) -> None:
         """A set is not divided, so it must fit into one segment."""
         made = plain(0, 4, timestamp=NOW)
-        log = home.open(segment_bytes=len(made) - missing)
+        log = harness.open(segment_bytes=len(made) - missing)
 
         refusals = []
         try:
@@ -96,8 +96,8 @@ class TestOffsets:
         assert [f"{len(made)} bytes is larger than a segment" in refusal for refusal in refusals] == [True] * missing
         assert log.end_offset == (0 if missing else 4)
 
-    def test_a_raft_leader_gives_them_itself(self, home: LogHome) -> None:
-        log = home.open()
+    def test_a_raft_leader_gives_them_itself(self, harness: LogHarness) -> None:
+        log = harness.open()
         for offset, taken in ((0, True), (1, False), (3, True), (5, False), (6, True), (10, True)):
             made = bytearray(batch(offset, THREE, timestamp=NOW, epoch=4))
             if taken:
@@ -109,11 +109,11 @@ class TestOffsets:
                 assert caught.value.offset == offset
         assert log.end_offset == 13
         assert read(log, 0) == [0, 3, 6, 10]
-        assert home.epochs() == [(4, 0)]
+        assert harness.epochs() == [(4, 0)]
 
-    def test_a_follower_keeps_the_leaders_gaps(self, home: LogHome) -> None:
+    def test_a_follower_keeps_the_leaders_gaps(self, harness: LogHarness) -> None:
         """A read from any offset finds the first record at or after it, across segments of one record and gaps."""
-        log = home.open(segment_bytes=RECORD_BYTES + 10)
+        log = harness.open(segment_bytes=RECORD_BYTES + 10)
         offsets = [*range(50), *range(50, 200, 7)]
         for offset in offsets:
             log.append_as_follower(plain(offset, 1, timestamp=NOW), 0)
@@ -125,8 +125,8 @@ class TestOffsets:
             assert found.startswith(plain(expected, 1, timestamp=NOW))
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_an_offset_inside_a_compressed_batch_finds_its_batch(self, home: LogHome, codec: str) -> None:
-        log = home.open(segment_bytes=110)
+    def test_an_offset_inside_a_compressed_batch_finds_its_batch(self, harness: LogHarness, codec: str) -> None:
+        log = harness.open(segment_bytes=110)
         for values in ([b"hello", b"there"], [b"alpha", b"beta"]):
             built = build_batch(columns_from_lists(values, default_timestamp_ms=NOW), codec=codec)
             log.append_as_leader(bytearray(built), leader_epoch=0)
@@ -135,42 +135,44 @@ class TestOffsets:
 
 
 class TestAsFollower:
-    def test_the_epochs_of_the_batches_are_noted(self, home: LogHome) -> None:
-        log = home.open()
+    def test_the_epochs_of_the_batches_are_noted(self, harness: LogHarness) -> None:
+        log = harness.open()
         for offset in range(50):
             log.append_as_follower(batch(offset, [b"%d" % offset], epoch=42), 45)
-        assert home.epochs() == [(42, 0)]
+        assert harness.epochs() == [(42, 0)]
         log.append_as_follower(batch(50, THREE, epoch=42) + batch(53, THREE, epoch=43) + batch(56, THREE, epoch=45), 45)
-        assert home.epochs() == [(42, 0), (43, 53), (45, 56)]
+        assert harness.epochs() == [(42, 0), (43, 53), (45, 56)]
 
-    def test_batches_of_an_epoch_it_does_not_know_are_left_out(self, home: LogHome) -> None:
-        log = home.open()
+    def test_batches_of_an_epoch_it_does_not_know_are_left_out(self, harness: LogHarness) -> None:
+        log = harness.open()
         result = log.append_as_follower(batch(0, THREE, epoch=1) + batch(3, THREE, epoch=2), 1)
         assert result.offsets == range(3)
         assert log.end_offset == 3
-        assert home.epochs() == [(1, 0)]
+        assert harness.epochs() == [(1, 0)]
         assert read(log, 0) == [0]
 
     @pytest.mark.parametrize("codec", ["none", "lz4"])
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_batches_of_an_old_format_end_the_epochs(self, home: LogHome, magic: int, codec: str) -> None:
-        log = home.open()
-        home.add(log, epoch=5)
-        assert home.epochs() == [(5, 0)]
+    def test_batches_of_an_old_format_end_the_epochs(self, harness: LogHarness, magic: int, codec: str) -> None:
+        log = harness.open()
+        harness.add(log, epoch=5)
+        assert harness.epochs() == [(5, 0)]
         log.append_as_follower(fetched(1, THREE, magic=magic, codec=codec), 5)
-        assert home.epochs() == []
+        assert harness.epochs() == []
         assert log.end_offset == 4
-        home.add(log, epoch=6)
-        assert home.epochs() == [(6, 4)]
+        harness.add(log, epoch=6)
+        assert harness.epochs() == [(6, 4)]
 
     @pytest.mark.parametrize("codec", ["none", "lz4"])
     @pytest.mark.parametrize("magic", [0, 1, 2])
     @pytest.mark.parametrize(("log_start", "first"), [(0, 0), (0, 1), (7, 4)])
-    def test_nothing_below_the_log_end(self, home: LogHome, log_start: int, first: int, magic: int, codec: str) -> None:
+    def test_nothing_below_the_log_end(
+        self, harness: LogHarness, log_start: int, first: int, magic: int, codec: str
+    ) -> None:
         """The append is refused in a log with two records and in an empty log that begins at 7, in each format."""
-        log = home.open(log_start=log_start)
+        log = harness.open(log_start=log_start)
         if not log_start:
-            home.add(log, 2)
+            harness.add(log, 2)
         end = log.end_offset
         count = 1 if not log_start else 3
         with pytest.raises(UnexpectedAppendOffsetError, match=f"last offset: {first + count - 1},") as caught:
@@ -179,10 +181,10 @@ class TestAsFollower:
         assert (log.end_offset, log.log_start_offset) == (end, log_start)
         assert log.append_as_follower(fetched(end, THREE, magic=magic, codec=codec), 0).last_offset == end + 2
 
-    def test_the_error_names_the_first_ten_offsets(self, home: LogHome) -> None:
+    def test_the_error_names_the_first_ten_offsets(self, harness: LogHarness) -> None:
         """The error lists offsets of records, not of batches: the tenth is the second of its batch."""
-        log = home.open()
-        home.add(log, 30)
+        log = harness.open()
+        harness.add(log, 30)
         twelve = b"".join(fetched(offset, THREE, codec="lz4") for offset in (0, 3, 6, 9))
         ten = "first offsets: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
         with pytest.raises(UnexpectedAppendOffsetError, match=re.escape(f"{ten}, last offset: 11,")):
@@ -193,8 +195,8 @@ class TestAsFollower:
         with pytest.raises(UnexpectedAppendOffsetError, match=re.escape(nine)):
             log.append_as_follower(twelve[: len(twelve) // 4 * 3], 0)
 
-    def test_offsets_have_to_ascend(self, home: LogHome) -> None:
-        log = home.open()
+    def test_offsets_have_to_ascend(self, harness: LogHarness) -> None:
+        log = harness.open()
         for offsets in ((0, 1, 3, 2, 4), (0, 0), (1, 0)):
             with pytest.raises(OffsetsOutOfOrderError, match="first offsets: "):
                 log.append_as_follower(b"".join(batch(offset, [b"x"]) for offset in offsets), 0)
@@ -218,9 +220,9 @@ class TestAsFollower:
             pytest.param(plain(0)[:-1] + b"?", CorruptRecordError, id="a wrong CRC"),
         ],
     )
-    def test_what_is_no_batch(self, home: LogHome, content: bytes, error: type[TidelogError] | None) -> None:
+    def test_what_is_no_batch(self, harness: LogHarness, content: bytes, error: type[TidelogError] | None) -> None:
         """An incomplete batch at the end of a fetch is ignored, and a broken batch raises an error."""
-        log = home.open()
+        log = harness.open()
         if error is None:
             assert not log.append_as_follower(content, 2**31 - 1).offsets
         else:
@@ -228,8 +230,8 @@ class TestAsFollower:
                 log.append_as_follower(content, 2**31 - 1)
         assert (log.end_offset, log.size, log.is_healthy) == (0, 0, True)
 
-    def test_every_timestamp_gets_into_the_index(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=10_000, index_interval_bytes=1)
+    def test_every_timestamp_gets_into_the_index(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=10_000, index_interval_bytes=1)
         for number in range(100):
             log.append_as_follower(plain(100 + number, 1, timestamp=NOW + number), 0)
         assert len(log.base_offsets) == 1
@@ -237,8 +239,8 @@ class TestAsFollower:
         assert index.entries == 99, "all but the first, in front of which there is nothing"
         assert index.last_entry == (NOW + 99, 199)
 
-    def test_sequences_are_the_leaders_to_check(self, home: LogHome) -> None:
-        log = home.open()
+    def test_sequences_are_the_leaders_to_check(self, harness: LogHarness) -> None:
+        log = harness.open()
         for offset in (0, 2):
             log.append_as_follower(batch(offset, THREE[:2], producer_id=1, sequence=0), 0)
         assert log.end_offset == 4
@@ -247,38 +249,38 @@ class TestAsFollower:
 
 
 class TestProducers:
-    def test_what_is_known_of_each(self, home: LogHome) -> None:
+    def test_what_is_known_of_each(self, harness: LogHarness) -> None:
         def known(entry: ProducerEntry) -> tuple[int, int, int | None, int]:
             return entry.producer_epoch, entry.last_sequence, entry.transaction_first_offset, entry.coordinator_epoch
 
-        log = home.open()
+        log = harness.open()
         five = [b"%d" % number for number in range(5)]
-        home.produce(log, five, producer_id=1, producer_epoch=5, sequence=0, attributes=TRANSACTIONAL)
+        harness.produce(log, five, producer_id=1, producer_epoch=5, sequence=0, attributes=TRANSACTIONAL)
         assert known(log.producers[1]) == (5, 4, 0, -1)
         end_transaction(log, commit=True, producer_id=1, producer_epoch=5, coordinator_epoch=15)
         assert known(log.producers[1]) == (5, 4, None, 15)
-        home.produce(log, THREE, producer_id=2, producer_epoch=5, sequence=0)
+        harness.produce(log, THREE, producer_id=2, producer_epoch=5, sequence=0)
         assert known(log.producers[2]) == (5, 2, None, -1)
         assert set(log.producers) == {1, 2}
 
-    def test_duplicates_are_answered_with_their_first_offsets(self, home: LogHome) -> None:
-        log = home.open()
+    def test_duplicates_are_answered_with_their_first_offsets(self, harness: LogHarness) -> None:
+        log = harness.open()
         for sequence in range(6):
-            home.produce(log, [b"value"], producer_id=1, sequence=sequence)
-        first = home.produce(log, THREE, producer_id=1, sequence=6)
+            harness.produce(log, [b"value"], producer_id=1, sequence=sequence)
+        first = harness.produce(log, THREE, producer_id=1, sequence=6)
         assert (first.offsets, first.is_duplicate) == (range(6, 9), False)
         for values, sequence, offsets in (
             (THREE, 6, range(6, 9)),
             ([b"value"], 5, range(5, 6)),
             ([b"value"], 2, range(2, 3)),
         ):
-            again = home.produce(log, values, producer_id=1, sequence=sequence)
+            again = harness.produce(log, values, producer_id=1, sequence=sequence)
             assert (again.offsets, again.is_duplicate) == (offsets, True)
         for values, sequence in ((THREE[:2], 7), (THREE[:2], 6), ([b"value"], 1), ([b"value"], 10)):
             with pytest.raises(OutOfOrderSequenceError):
-                home.produce(log, values, producer_id=1, sequence=sequence)
+                harness.produce(log, values, producer_id=1, sequence=sequence)
         for is_duplicate in (False, True):
-            last = home.produce(log, [b"value"], producer_id=1, sequence=9)
+            last = harness.produce(log, [b"value"], producer_id=1, sequence=9)
             assert (last.offsets, last.is_duplicate) == (range(9, 10), is_duplicate)
         assert log.end_offset == 10
         assert read(log, 0) == [0, 1, 2, 3, 4, 5, 6, 9]
@@ -296,9 +298,9 @@ class TestVerification:
 
     @pytest.mark.parametrize(("supports_epoch_bump", "sequence"), [(False, 4), (False, 0), (True, 0)])
     def test_once_it_is_asked_for_nothing_goes_without(
-        self, home: LogHome, supports_epoch_bump: bool, sequence: int
+        self, harness: LogHarness, supports_epoch_bump: bool, sequence: int
     ) -> None:
-        log = home.open(verifies_transactions=True)
+        log = harness.open(verifies_transactions=True)
         for guard in (NO_GUARD, VerificationGuard()):
             with pytest.raises(InvalidTransactionStateError):
                 log.append_as_leader(self.content(sequence), leader_epoch=0, guard=guard)
@@ -312,8 +314,8 @@ class TestVerification:
         log.append_as_leader(self.content(sequence + 3), leader_epoch=0)
         assert log.end_offset == 6
 
-    def test_where_it_is_not_asked_for_an_append_ends_what_was_pending(self, home: LogHome) -> None:
-        log = home.open(verifies_transactions=False)
+    def test_where_it_is_not_asked_for_an_append_ends_what_was_pending(self, harness: LogHarness) -> None:
+        log = harness.open(verifies_transactions=False)
         guard = log.start_verification(23, 0, 1)
         assert guard != NO_GUARD
         assert log.start_verification(23, 0, 1) == guard, "it waits"
@@ -323,11 +325,11 @@ class TestVerification:
 
 
 class TestFailures:
-    def test_an_aborted_transaction_that_cannot_be_indexed(self, home: LogHome) -> None:
+    def test_an_aborted_transaction_that_cannot_be_indexed(self, harness: LogHarness) -> None:
         """The marker is in the log, but the transaction stays open for readers until recovery has indexed it."""
-        log = home.open()
-        home.produce(log, [b"x"] * 10, producer_id=1, sequence=0, attributes=TRANSACTIONAL)
-        index = home.directory / f"{0:020d}.txnindex"
+        log = harness.open()
+        harness.produce(log, [b"x"] * 10, producer_id=1, sequence=0, attributes=TRANSACTIONAL)
+        index = harness.directory / f"{0:020d}.txnindex"
         index.mkdir()
         for _ in range(2):
             with pytest.raises(StorageError):
@@ -340,7 +342,7 @@ class TestFailures:
         log.close()
         index.rmdir()
 
-        again = home.open(clean=False)
+        again = harness.open(clean=False)
         assert again.end_offset == 11
         assert list(TransactionIndexReader(index.read_bytes(), 0)) == [AbortedTxn(1, 0, 10, 11)]
         again.update_high_watermark(11)
@@ -348,10 +350,10 @@ class TestFailures:
 
 
 class TestFlush:
-    def test_of_an_empty_active_segment(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_an_empty_active_segment(self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
         """A flush after a roll syncs only the older segments. A forced flush syncs the new, empty files too."""
-        log = home.open()
-        home.add(log)
+        log = harness.open()
+        harness.add(log)
         log.roll()
         synced: list[int] = []
         sync = LogSegment.sync
@@ -369,20 +371,20 @@ class TestFlush:
         assert synced == [0, 1]
         assert log.flush(force=True) == 1
         assert synced == [0, 1], "there is nothing new"
-        assert home.files(".log") == home.files(".index") == [0, 1]
+        assert harness.files(".log") == harness.files(".index") == [0, 1]
 
-    def test_of_nothing(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_nothing(self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is written or counted, and the time of the last flush does not change."""
-        log = home.open()
-        home.add(log)
+        log = harness.open()
+        harness.add(log)
         log.flush()
         before = replace(log.counters)
-        home.clock.sleep_ms(1000)
+        harness.clock.sleep_ms(1000)
         synced: list[Path] = []
         monkeypatch.setattr(type(LOCAL), "sync_dir", lambda _, path: synced.append(path))
         assert log.flush() == log.flush(1) == 1
         assert (synced, log.counters) == ([], before)
-        home.add(log)
+        harness.add(log)
         log.flush()
         assert log.counters.last_flush_ms == before.last_flush_ms + 1000
         assert synced

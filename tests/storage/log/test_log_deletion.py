@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log_maker import BASE_TIME, TRANSACTIONAL, batch, marker, plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome, read
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness, read
 from tidelog.model import ClosedError, LogOffsetMetadata, OffsetOutOfRangeError, StorageError
 from tidelog.storage.log.change.retention import RetentionRule
 from tidelog.storage.log.partition_log import PartitionLog
@@ -38,38 +38,38 @@ class TestRetention:
         ],
     )
     def test_by_size_and_time_as_the_policy_says(
-        self, home: LogHome, config: dict[str, object], timestamp: int, left: list[int]
+        self, harness: LogHarness, config: dict[str, object], timestamp: int, left: list[int]
     ) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES, **config)
-        home.add(log, 15, timestamp=timestamp)
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, **config)
+        harness.add(log, 15, timestamp=timestamp)
         assert log.base_offsets == [0, 5, 10]
         catch_up(log)
         log.delete_old_segments()
-        assert log.base_offsets == home.files(".log") == home.files(".index") == left
-        assert home.files(".log.deleted") == [base for base in (0, 5, 10) if base not in left]
+        assert log.base_offsets == harness.files(".log") == harness.files(".index") == left
+        assert harness.files(".log.deleted") == [base for base in (0, 5, 10) if base not in left]
         assert log.log_start_offset == left[0]
         assert log.end_offset == 15
 
     @pytest.mark.parametrize(("log_start", "left"), [(4, [0, 5, 10]), (5, [5, 10]), (7, [5, 10]), (15, [10])])
     def test_segments_below_the_log_start_go_from_a_compacted_log_too(
-        self, home: LogHome, log_start: int, left: list[int]
+        self, harness: LogHarness, log_start: int, left: list[int]
     ) -> None:
         """The active segment is never deleted."""
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=10_000, cleanup_policy=COMPACT)
-        home.add(log, 15, timestamp=OLD)
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=10_000, cleanup_policy=COMPACT)
+        harness.add(log, 15, timestamp=OLD)
         catch_up(log)
         assert log.maybe_increment_log_start_offset(log_start)
         assert log.base_offsets == [0, 5, 10], "only once retention is applied"
         log.delete_old_segments()
         assert log.base_offsets == left
         assert log.log_start_offset == log_start
-        home.add(log)
+        harness.add(log)
         assert read(log, 15) == [15]
 
-    def test_only_what_lies_below_the_high_watermark(self, home: LogHome) -> None:
+    def test_only_what_lies_below_the_high_watermark(self, harness: LogHarness) -> None:
         """All records are too old. Each step deletes exactly the segments that end at or below the high watermark."""
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
-        home.add(log, 100, timestamp=NOW - 1000)
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
+        harness.add(log, 100, timestamp=NOW - 1000)
         bases = log.base_offsets
         assert len(bases) == 20
         for watermark in range(101):
@@ -82,29 +82,29 @@ class TestRetention:
         assert log.size == 0
         assert log.offsets().high_watermark == log.offsets().log_end == LogOffsetMetadata(100, 100, 0)
 
-    def test_a_log_that_loses_everything_keeps_its_end_and_epoch(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
-        home.add(log, 90, epoch=0, timestamp=NOW - 1000)
-        home.add(log, 10, epoch=1, timestamp=NOW - 1000)
-        assert home.epochs() == [(0, 0), (1, 90)]
+    def test_a_log_that_loses_everything_keeps_its_end_and_epoch(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
+        harness.add(log, 90, epoch=0, timestamp=NOW - 1000)
+        harness.add(log, 10, epoch=1, timestamp=NOW - 1000)
+        assert harness.epochs() == [(0, 0), (1, 90)]
         assert not log.delete_old_segments().deletions, "nothing is known to be replicated"
         for watermark in range(25, 31):
             log.update_high_watermark(watermark)
             log.delete_old_segments()
             assert log.log_start_offset == watermark // 5 * 5
-            assert home.epochs() == [(0, log.log_start_offset), (1, 90)]
+            assert harness.epochs() == [(0, log.log_start_offset), (1, 90)]
         catch_up(log)
         decision = log.delete_old_segments()
         assert decision.rolls_first
         assert (log.base_offsets, log.log_start_offset, log.end_offset) == ([100], 100, 100)
-        assert home.epochs() == [(1, 100)]
-        home.add(log, 3, epoch=1)
+        assert harness.epochs() == [(1, 100)]
+        harness.add(log, 3, epoch=1)
         log.close()
-        again = home.open()
+        again = harness.open()
         assert (again.log_start_offset, again.end_offset) == (100, 103)
         assert read(again, 100) == [100, 101, 102]
         again.delete()
-        assert not home.directory.exists()
+        assert not harness.directory.exists()
         with pytest.raises(ClosedError):
             again.delete_old_segments()
 
@@ -116,26 +116,28 @@ class TestRetention:
             ([(0, 0)], [(0, 5)]),
         ],
     )
-    def test_epochs_follow(self, home: LogHome, starts: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+    def test_epochs_follow(
+        self, harness: LogHarness, starts: list[tuple[int, int]], left: list[tuple[int, int]]
+    ) -> None:
         """The epoch of the new log start begins at the log start, and earlier epochs are removed."""
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_bytes=10 * RECORD_BYTES)
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_bytes=10 * RECORD_BYTES)
         for offset in range(15):
-            home.add(log, epoch=max(epoch for epoch, start in starts if start <= offset))
-        assert home.epochs() == starts
+            harness.add(log, epoch=max(epoch for epoch, start in starts if start <= offset))
+        assert harness.epochs() == starts
         catch_up(log)
         log.delete_old_segments()
         assert log.base_offsets == [5, 10]
-        assert home.epochs() == left
+        assert harness.epochs() == left
 
 
 class TestDecisions:
     """Decisions on nine segments of one record and an empty active one."""
 
     @pytest.fixture
-    def log(self, home: LogHome) -> PartitionLog:
-        log = home.open(retention_ms=999)
+    def log(self, harness: LogHarness) -> PartitionLog:
+        log = harness.open(retention_ms=999)
         for _ in range(9):
-            home.add(log, timestamp=NOW)
+            harness.add(log, timestamp=NOW)
             log.roll()
         catch_up(log)
         assert log.base_offsets == list(range(10))
@@ -148,16 +150,16 @@ class TestDecisions:
         assert {deletion.rule for deletion in decision.deletions} == {RetentionRule.LOG_START}
         assert log.base_offsets == [6, 7, 8, 9]
 
-    def test_the_empty_active_segment_stays(self, home: LogHome, log: PartitionLog) -> None:
-        home.clock.now += 1000
+    def test_the_empty_active_segment_stays(self, harness: LogHarness, log: PartitionLog) -> None:
+        harness.clock.now += 1000
         decision = log.delete_old_segments()
         assert [deletion.segment.base_offset for deletion in decision.deletions] == list(range(9))
         assert not decision.rolls_first
         assert log.base_offsets == [9]
 
-    def test_an_active_segment_with_a_record_goes_with_the_others(self, home: LogHome, log: PartitionLog) -> None:
-        home.add(log, timestamp=NOW)
-        home.clock.now += 1000
+    def test_an_active_segment_with_a_record_goes_with_the_others(self, harness: LogHarness, log: PartitionLog) -> None:
+        harness.add(log, timestamp=NOW)
+        harness.clock.now += 1000
         assert len(log.delete_old_segments().deletions) == 9, "its record is not replicated"
         catch_up(log)
         decision = log.delete_old_segments()
@@ -165,65 +167,65 @@ class TestDecisions:
         assert decision.rolls_first
         assert log.base_offsets == [10]
 
-    def test_each_segment_ends_where_its_successor_begins(self, home: LogHome, log: PartitionLog) -> None:
-        home.clock.now += 1000
+    def test_each_segment_ends_where_its_successor_begins(self, harness: LogHarness, log: PartitionLog) -> None:
+        harness.clock.now += 1000
         decision = log.delete_old_segments()
         seen = [(deletion.segment.base_offset, deletion.segment.end_offset) for deletion in decision.deletions]
         assert seen == [(base, base + 1) for base in range(9)]
 
 
 class TestFiles:
-    def test_they_wait_for_their_time(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999, file_delete_delay_ms=1000)
-        home.add(log, 100, timestamp=NOW - 1000)
+    def test_they_wait_for_their_time(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999, file_delete_delay_ms=1000)
+        harness.add(log, 100, timestamp=NOW - 1000)
         bases = log.base_offsets
         catch_up(log)
         log.delete_old_segments()
-        assert home.files(".log") == home.files(".index") == home.files(".timeindex") == [100]
+        assert harness.files(".log") == harness.files(".index") == harness.files(".timeindex") == [100]
         for wait, left, removed in ((0, bases, 0), (999, bases, 0), (1, [], 20)):
-            home.clock.now += wait
+            harness.clock.now += wait
             assert log.remove_deleted() == removed
             for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted"):
-                assert home.files(suffix) == left
+                assert harness.files(suffix) == left
         assert read(log, 100) == []
 
-    def test_a_failure_to_remove_them_fails_the_log(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999, file_delete_delay_ms=0)
-        home.add(log, 15, timestamp=NOW - 1000)
+    def test_a_failure_to_remove_them_fails_the_log(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999, file_delete_delay_ms=0)
+        harness.add(log, 15, timestamp=NOW - 1000)
         catch_up(log)
         log.delete_old_segments()
-        moved = home.directory.rename(home.directory.with_name("gone"))
-        home.directory.write_bytes(b"a file is in its place")
+        moved = harness.directory.rename(harness.directory.with_name("gone"))
+        harness.directory.write_bytes(b"a file is in its place")
         with pytest.raises(StorageError):
             log.remove_deleted()
         assert not log.is_healthy
-        home.directory.unlink()
-        moved.rename(home.directory)
+        harness.directory.unlink()
+        moved.rename(harness.directory)
         with pytest.raises(StorageError, match="refuses writes because an earlier one failed"):
-            home.add(log)
+            harness.add(log)
         log.close()
-        again = home.open(clean=False)
+        again = harness.open(clean=False)
         assert (again.base_offsets, again.end_offset) == ([15], 15)
-        assert not list(home.directory.glob("*.deleted"))
+        assert not list(harness.directory.glob("*.deleted"))
 
-    def test_a_whole_log_cannot_be_removed_where_its_directory_is_gone(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES)
-        home.add(log, 15)
-        moved = home.directory.rename(home.directory.with_name("gone"))
-        home.directory.write_bytes(b"a file is in its place")
+    def test_a_whole_log_cannot_be_removed_where_its_directory_is_gone(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES)
+        harness.add(log, 15)
+        moved = harness.directory.rename(harness.directory.with_name("gone"))
+        harness.directory.write_bytes(b"a file is in its place")
         with pytest.raises(StorageError) as caught:
             log.delete()
         assert caught.value.path is not None
-        assert home.directory.read_bytes() == b"a file is in its place"
+        assert harness.directory.read_bytes() == b"a file is in its place"
         assert len(list(moved.glob("*.log"))) == 3
         with pytest.raises(ClosedError):
-            home.add(log)
+            harness.add(log)
 
 
 class TestDeleteRecords:
-    def test_not_above_the_high_watermark(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES)
-        home.add(log, 100)
+    def test_not_above_the_high_watermark(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES)
+        harness.add(log, 100)
         log.update_high_watermark(25)
         with pytest.raises(OffsetOutOfRangeError, match="above its high watermark 25") as caught:
             log.maybe_increment_log_start_offset(26)
@@ -233,33 +235,33 @@ class TestDeleteRecords:
         assert not log.maybe_increment_log_start_offset(24), "only forward"
         assert log.log_start_offset == 25
 
-    def test_producers_stay_and_snapshots_go(self, home: LogHome) -> None:
-        log = home.open(file_delete_delay_ms=1000)
+    def test_producers_stay_and_snapshots_go(self, harness: LogHarness) -> None:
+        log = harness.open(file_delete_delay_ms=1000)
         for producer_id in (1, 2):
-            home.produce(log, [b"a"], producer_id=producer_id, sequence=0)
+            harness.produce(log, [b"a"], producer_id=producer_id, sequence=0)
             log.roll()
-        assert home.files(".snapshot") == [1, 2]
+        assert harness.files(".snapshot") == [1, 2]
         catch_up(log)
         log.maybe_increment_log_start_offset(2)
         log.delete_old_segments()
-        home.clock.now += 1000
+        harness.clock.now += 1000
         log.remove_deleted()
-        assert home.files(".snapshot") == [2]
-        assert not list(home.directory.glob("*.deleted"))
+        assert harness.files(".snapshot") == [2]
+        assert not list(harness.directory.glob("*.deleted"))
         assert {producer_id: entry.last_sequence for producer_id, entry in log.producers.items()} == {1: 0, 2: 0}
-        again = home.produce(log, [b"a"], producer_id=2, sequence=0)
+        again = harness.produce(log, [b"a"], producer_id=2, sequence=0)
         assert again.is_duplicate, "of a record that was deleted"
 
     @pytest.mark.parametrize(("log_start", "bases"), [(5, [0, 8]), (8, [8])])
     def test_an_open_transaction_holds_back_from_the_log_start_on(
-        self, home: LogHome, log_start: int, bases: list[int]
+        self, harness: LogHarness, log_start: int, bases: list[int]
     ) -> None:
-        log = home.open()
+        log = harness.open()
         values = [b"%d" % number for number in range(5)]
-        home.produce(log, values, producer_id=7, sequence=0, attributes=TRANSACTIONAL)
+        harness.produce(log, values, producer_id=7, sequence=0, attributes=TRANSACTIONAL)
         log.append_as_leader(bytearray(plain(0, 3)), leader_epoch=0)
         log.roll()
-        home.produce(log, values, producer_id=7, sequence=5, attributes=TRANSACTIONAL)
+        harness.produce(log, values, producer_id=7, sequence=5, attributes=TRANSACTIONAL)
         catch_up(log)
         assert log.offsets().last_stable.message_offset == 0
         log.maybe_increment_log_start_offset(log_start)
@@ -273,9 +275,9 @@ class TestDeleteRecords:
 
 
 class TestTruncation:
-    def test_epochs_follow(self, home: LogHome) -> None:
+    def test_epochs_follow(self, harness: LogHarness) -> None:
         """A truncation removes the epochs of the removed records, in memory and on disk."""
-        log = home.open(segment_bytes=10 * RECORD_BYTES)
+        log = harness.open(segment_bytes=10 * RECORD_BYTES)
         for offset in range(20):
             log.append_as_follower(plain_of(offset, 0 if offset < 10 else 1 if offset < 16 else 2), 2)
         assert log.base_offsets == [0, 10]
@@ -283,13 +285,13 @@ class TestTruncation:
         for offset, left in ((20, whole), (17, whole), (16, whole[:2]), (11, whole[:2]), (10, whole[:1]), (0, [])):
             assert log.truncate_to(offset) == (offset < 20)
             assert log.end_offset == offset
-            assert home.epochs() == left
+            assert harness.epochs() == left
 
-    def test_indexes_get_their_room_back(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=10 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
+    def test_indexes_get_their_room_back(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=10 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
         for _ in range(2):
             for number in range(10):
-                home.add(log, timestamp=BASE_TIME + number)
+                harness.add(log, timestamp=BASE_TIME + number)
         first = log._state.segments.first
         assert log.base_offsets == [0, 10]
         assert (first.offset_index.max_entries, first.time_index.max_entries) == (9, 9), "trimmed by the roll"
@@ -298,7 +300,7 @@ class TestTruncation:
         assert (first.offset_index.max_entries, first.time_index.max_entries) == (4096 // 8, 4096 // 12)
         assert (first.offset_index.entries, first.time_index.entries) == (0, 0)
         for number in range(10):
-            home.add(log, timestamp=BASE_TIME + number)
+            harness.add(log, timestamp=BASE_TIME + number)
         assert log.base_offsets == [0]
         assert read(log, 7) == [7, 8, 9]
 

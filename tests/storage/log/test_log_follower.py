@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from legacy_messages import Message, encode_set
 from log_maker import plain
-from storage.log.log_home import NOW, LogHome, fetch, lead, read
+from storage.log.log_harness import NOW, LogHarness, fetch, lead, read
 from tidelog.model import Isolation, RecordTooLargeError, TidelogError
 
 VALID = plain(0, 3)
 
 
-def test_a_batch_larger_than_a_leader_would_take(home: LogHome) -> None:
+def test_a_batch_larger_than_a_leader_would_take(harness: LogHarness) -> None:
     small, large = plain(0, 2), plain(5, 2, size=90)
-    log = home.open(max_message_bytes=len(large) - 1)
+    log = harness.open(max_message_bytes=len(large) - 1)
     log.append_as_follower(small, 0)
     log.append_as_follower(large, 0)
     assert fetch(log, 0).data() == small + large
@@ -36,9 +36,9 @@ def test_a_batch_larger_than_a_leader_would_take(home: LogHome) -> None:
         st.integers(0, 7),
     )
 )
-def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
+def test_rubbish_is_refused_or_left_out(harness: LogHarness, content: bytes) -> None:
     """No part of the garbage enters the log, and the log still accepts appends."""
-    log = home.open()
+    log = harness.open()
     before = log.end_offset
     try:
         result = log.append_as_follower(content, 2**31 - 1)
@@ -50,20 +50,20 @@ def test_rubbish_is_refused_or_left_out(home: LogHome, content: bytes) -> None:
     log.close()
 
 
-def test_the_high_watermark_follows_the_leaders(home: LogHome) -> None:
+def test_the_high_watermark_follows_the_leaders(harness: LogHarness) -> None:
     """The high watermark stays within the log, and a repeated value changes nothing."""
     heard: list[int] = []
-    log = home.open(on_high_watermark=heard.append)
-    home.add(log, 100)
+    log = harness.open(on_high_watermark=heard.append)
+    harness.add(log, 100)
     for told, now in ((99, 99), (99, 99), (100, 100), (100, 100), (101, 100)):
         assert log.update_high_watermark(told) == now
     assert heard == [99, 100]
     assert read(log, 99, Isolation.READ_UNCOMMITTED) == [99]
 
 
-def test_epochs_begin_with_the_format_that_has_them(home: LogHome) -> None:
-    log = home.open()
+def test_epochs_begin_with_the_format_that_has_them(harness: LogHarness) -> None:
+    log = harness.open()
     log.append_as_follower(encode_set([Message(0, NOW, b"k", b"v")], 1), 5)
-    assert (log.epochs.latest, home.epochs()) == (None, [])
-    home.add(log, epoch=5)
-    assert (log.epochs.latest, home.epochs()) == (5, [(5, 1)])
+    assert (log.epochs.latest, harness.epochs()) == (None, [])
+    harness.add(log, epoch=5)
+    assert (log.epochs.latest, harness.epochs()) == (5, [(5, 1)])

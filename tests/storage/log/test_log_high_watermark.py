@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log_maker import batch, plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, Record, TimestampType
 from tidelog.record.attributes import GZIP
@@ -34,8 +34,8 @@ def place(log: PartitionLog) -> LogOffsetMetadata:
     return watermark
 
 
-def test_it_moves(home: LogHome) -> None:
-    log = home.open()
+def test_it_moves(harness: LogHarness) -> None:
+    log = harness.open()
     assert place(log).message_offset == 0
     add_three(log)
     assert place(log).message_offset == 0, "nobody has the records yet"
@@ -65,9 +65,9 @@ def test_it_moves(home: LogHome) -> None:
     assert place(log) == LogOffsetMetadata(4, 4, 0)
 
 
-def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> None:
+def test_it_moves_with_an_append_that_nobody_else_has_to_have(harness: LogHarness) -> None:
     """The high watermark follows every kind of append: plain, compressed, after a roll, and a duplicate."""
-    log = home.open(segment_bytes=250)
+    log = harness.open(segment_bytes=250)
     for sequence in (0, 3, 6, 9, 3):
         produced = batch(0, THREE, timestamp=NOW, producer_id=7, sequence=sequence)
         result = log.append_as_leader(bytearray(produced), leader_epoch=0, is_replicated=True)
@@ -84,9 +84,9 @@ def test_it_moves_with_an_append_that_nobody_else_has_to_have(home: LogHome) -> 
     assert (place(log).message_offset, log.end_offset) == (15, 18), "it waits again"
 
 
-def test_after_a_roll_it_lies_in_the_new_segment(home: LogHome) -> None:
+def test_after_a_roll_it_lies_in_the_new_segment(harness: LogHarness) -> None:
     """A read from a position in the old segment would return a batch that is not replicated."""
-    log = home.open()
+    log = harness.open()
     content = bytearray(batch(0, THREE, timestamp=NOW))
     log.append_as_leader(content, leader_epoch=0)
     assert read(log, 0, min_one_message=False).data() == b""
@@ -102,8 +102,8 @@ def test_after_a_roll_it_lies_in_the_new_segment(home: LogHome) -> None:
 
 
 @pytest.mark.parametrize("rolls", [False, True])
-def test_reads_end_at_it(home: LogHome, rolls: bool) -> None:
-    log = home.open()
+def test_reads_end_at_it(harness: LogHarness, rolls: bool) -> None:
+    log = harness.open()
     add_three(log)
     if rolls:
         log.roll()
@@ -123,10 +123,10 @@ def test_reads_end_at_it(home: LogHome, rolls: bool) -> None:
                 assert len(table) == 0
 
 
-def test_it_is_found_wherever_it_lies(home: LogHome) -> None:
+def test_it_is_found_wherever_it_lies(harness: LogHarness) -> None:
     """An offset below, within or above the log is limited to the log, then looked up without an error."""
-    log = home.open(segment_bytes=11 * RECORD_BYTES)
-    home.add(log, 50)
+    log = harness.open(segment_bytes=11 * RECORD_BYTES)
+    harness.add(log, 50)
     log.update_high_watermark(50)
     log.maybe_increment_log_start_offset(15)
     log.delete_old_segments()
@@ -138,9 +138,9 @@ def test_it_is_found_wherever_it_lies(home: LogHome) -> None:
         assert place(log) == LogOffsetMetadata(offset, base, (offset - base) * RECORD_BYTES)
 
 
-def test_it_is_found_in_a_gap(home: LogHome) -> None:
+def test_it_is_found_in_a_gap(harness: LogHarness) -> None:
     """The position in a gap that compaction left is the next batch's, or the log end's."""
-    log = home.open()
+    log = harness.open()
     for offset in (0, 10, 20):
         log.append_as_follower(plain(offset, 1, timestamp=NOW), 0)
     for wanted, position in ((0, 0), (1, 1), (10, 1), (11, 2), (20, 2), (21, 3)):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from log_maker import data, marker, plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome, fetch, lead, read
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness, fetch, lead, read
 from tidelog.model import (
     ClosedError,
     DirectoryError,
@@ -51,79 +51,79 @@ class TestTopicId:
         ],
         ids=["leader", "follower", "own"],
     )
-    def test_it_is_written_before_the_first_record(self, home: LogHome, append: Any) -> None:
-        log = home.open()
+    def test_it_is_written_before_the_first_record(self, harness: LogHarness, append: Any) -> None:
+        log = harness.open()
         log.assign_topic_id(TOPIC)
-        assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
+        assert (log.topic_id, written_id(harness.directory)) == (TOPIC, None)
         append(log)
-        assert written_id(home.directory) == TOPIC
+        assert written_id(harness.directory) == TOPIC
 
     @pytest.mark.parametrize("is_given_later", [False, True])
-    def test_it_is_written_at_once_in_the_background(self, home: LogHome, is_given_later: bool) -> None:
-        scheduler = ManualScheduler(home.clock)
+    def test_it_is_written_at_once_in_the_background(self, harness: LogHarness, is_given_later: bool) -> None:
+        scheduler = ManualScheduler(harness.clock)
         scheduler.startup()
-        log = home.open(scheduler=scheduler, topic_id=None if is_given_later else TOPIC)
+        log = harness.open(scheduler=scheduler, topic_id=None if is_given_later else TOPIC)
         if is_given_later:
             log.assign_topic_id(TOPIC)
-        assert (log.topic_id, written_id(home.directory)) == (TOPIC, None)
+        assert (log.topic_id, written_id(harness.directory)) == (TOPIC, None)
         assert scheduler.names == ["flush-metadata-file"]
-        home.clock.sleep_ms(0)
-        assert (written_id(home.directory), log.append_waits_for_disk) == (TOPIC, False)
+        harness.clock.sleep_ms(0)
+        assert (written_id(harness.directory), log.append_waits_for_disk) == (TOPIC, False)
         log.assign_topic_id(TOPIC)
         log.close()
-        home.open(scheduler=scheduler, topic_id=TOPIC)
+        harness.open(scheduler=scheduler, topic_id=TOPIC)
         assert scheduler.names == []
 
-    def test_a_log_that_ends_first_is_passed_over_in_the_background(self, home: LogHome) -> None:
-        scheduler = ManualScheduler(home.clock)
+    def test_a_log_that_ends_first_is_passed_over_in_the_background(self, harness: LogHarness) -> None:
+        scheduler = ManualScheduler(harness.clock)
         scheduler.startup()
-        log = home.open(scheduler=scheduler, topic_id=TOPIC)
+        log = harness.open(scheduler=scheduler, topic_id=TOPIC)
         log.close_handlers()
-        home.clock.sleep_ms(0)
-        assert written_id(home.directory) is None
+        harness.clock.sleep_ms(0)
+        assert written_id(harness.directory) is None
 
-    def test_it_is_written_at_an_orderly_end(self, home: LogHome) -> None:
-        log = home.open(topic_id=TOPIC)
-        assert written_id(home.directory) is None
+    def test_it_is_written_at_an_orderly_end(self, harness: LogHarness) -> None:
+        log = harness.open(topic_id=TOPIC)
+        assert written_id(harness.directory) is None
         log.close()
-        assert written_id(home.directory) == TOPIC
+        assert written_id(harness.directory) == TOPIC
 
     @pytest.mark.parametrize("clean", [True, False])
-    def test_it_is_known_again(self, home: LogHome, clean: bool) -> None:
-        log = home.open(topic_id=TOPIC)
-        home.add(log)
+    def test_it_is_known_again(self, harness: LogHarness, clean: bool) -> None:
+        log = harness.open(topic_id=TOPIC)
+        harness.add(log)
         log.close()
-        again = home.open(clean=clean)
+        again = harness.open(clean=clean)
         assert again.topic_id == TOPIC
         again.assign_topic_id(TOPIC)
 
-    def test_another_topics_log_is_refused(self, home: LogHome) -> None:
-        log = home.open(topic_id=TOPIC)
-        home.add(log)
+    def test_another_topics_log_is_refused(self, harness: LogHarness) -> None:
+        log = harness.open(topic_id=TOPIC)
+        harness.add(log)
         with pytest.raises(InconsistentTopicIdError, match="belongs to the topic bX8rGlTFSw6aVy9qTwwdEA"):
             log.assign_topic_id(OTHER)
         assert log.is_healthy
         log.close()
         with pytest.raises(InconsistentTopicIdError):
-            home.open(topic_id=OTHER)
-        assert (written_id(home.directory), home.open(topic_id=TOPIC).topic_id) == (TOPIC, TOPIC)
+            harness.open(topic_id=OTHER)
+        assert (written_id(harness.directory), harness.open(topic_id=TOPIC).topic_id) == (TOPIC, TOPIC)
 
-    def test_a_log_without_one(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log)
+    def test_a_log_without_one(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log)
         log.close()
-        assert (log.topic_id, written_id(home.directory)) == (None, None)
+        assert (log.topic_id, written_id(harness.directory)) == (None, None)
 
 
 class TestRename:
-    def test_everything_goes_on_under_the_new_name(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=3 * RECORD_BYTES, cleanup_policy=frozenset({"compact", "delete"}))
-        home.add(log, 5, epoch=5)
-        old, new = home.directory, home.directory.with_name("t-0.0123456789abcdef0123456789abcdef-future")
+    def test_everything_goes_on_under_the_new_name(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=3 * RECORD_BYTES, cleanup_policy=frozenset({"compact", "delete"}))
+        harness.add(log, 5, epoch=5)
+        old, new = harness.directory, harness.directory.with_name("t-0.0123456789abcdef0123456789abcdef-future")
         log.rename(new)
         assert (log.directory, old.exists()) == (new, False)
         assert read(log, 0) + read(log, 3) == [0, 1, 2, 3, 4]
-        home.add(log, 2, epoch=10)
+        harness.add(log, 2, epoch=10)
         lead(log, data(0, 1), leader_epoch=10)
         lead(log, marker(0, False), leader_epoch=10, origin=AppendOrigin.COORDINATOR)
         assert log.base_offsets == [0, 3, 6]
@@ -132,80 +132,80 @@ class TestRename:
         log.maybe_increment_log_start_offset(3)
         log.delete_old_segments()
         log.close()
-        home.directory = new
+        harness.directory = new
         assert not old.exists()
-        assert (home.epochs(), home.files(".snapshot")) == ([(5, 3), (10, 5)], [3, 6, 9])
-        assert home.files(".log.deleted") == [0]
-        again = home.open(log_start=3)
+        assert (harness.epochs(), harness.files(".snapshot")) == ([(5, 3), (10, 5)], [3, 6, 9])
+        assert harness.files(".log.deleted") == [0]
+        again = harness.open(log_start=3)
         assert read(again, 3) + read(again, 6) == [3, 4, 5, 6, 7, 8]
         again.update_high_watermark(9)
         aborted = fetch(again, 6, Isolation.READ_COMMITTED).aborted
         assert aborted is not None
         assert [tuple(one) for one in aborted] == [(7, 7, 8, 9)]
 
-    def test_epochs_are_written_where_the_log_is(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log, epoch=5)
-        old, home.directory = home.directory, home.directory.with_name("elsewhere-0")
-        log.rename(home.directory)
-        home.add(log, epoch=10)
+    def test_epochs_are_written_where_the_log_is(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log, epoch=5)
+        old, harness.directory = harness.directory, harness.directory.with_name("elsewhere-0")
+        log.rename(harness.directory)
+        harness.add(log, epoch=10)
         assert log.epochs.latest == 10
-        assert home.epochs() == [(5, 0), (10, 1)]
+        assert harness.epochs() == [(5, 0), (10, 1)]
         assert not (old / LEADER_EPOCH_CHECKPOINT).exists()
 
     @pytest.mark.parametrize("appends", [0, 1])
-    def test_the_topic_id_goes_along(self, home: LogHome, appends: int) -> None:
+    def test_the_topic_id_goes_along(self, harness: LogHarness, appends: int) -> None:
         """The rename writes the topic id, if no append wrote it before."""
-        log = home.open()
+        log = harness.open()
         log.assign_topic_id(TOPIC)
-        home.add(log, appends)
-        old, new = home.directory, home.directory.with_name("elsewhere-0")
+        harness.add(log, appends)
+        old, new = harness.directory, harness.directory.with_name("elsewhere-0")
         log.rename(new)
         assert (log.topic_id, written_id(new), written_id(old)) == (TOPIC, TOPIC, None)
 
-    def test_a_topic_id_given_later_is_written_there(self, home: LogHome) -> None:
-        log = home.open()
-        old, new = home.directory, home.directory.with_name("elsewhere-0")
+    def test_a_topic_id_given_later_is_written_there(self, harness: LogHarness) -> None:
+        log = harness.open()
+        old, new = harness.directory, harness.directory.with_name("elsewhere-0")
         log.rename(new)
         log.assign_topic_id(TOPIC)
-        home.add(log)
+        harness.add(log)
         assert (written_id(new), written_id(old)) == (TOPIC, None)
 
-    def test_what_waits_for_its_deletion_goes_from_there(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=RECORD_BYTES)
-        home.add(log, 3)
+    def test_what_waits_for_its_deletion_goes_from_there(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=RECORD_BYTES)
+        harness.add(log, 3)
         log.truncate_to(1)
-        home.directory = home.directory.with_name("elsewhere-0")
-        log.rename(home.directory)
-        assert home.files(".log.deleted") == home.files(".snapshot.deleted") == [2]
-        home.clock.now += log.config.file_delete_delay_ms
+        harness.directory = harness.directory.with_name("elsewhere-0")
+        log.rename(harness.directory)
+        assert harness.files(".log.deleted") == harness.files(".snapshot.deleted") == [2]
+        harness.clock.now += log.config.file_delete_delay_ms
         assert log.remove_deleted() == 1
-        assert (home.files(".*.deleted"), home.files(".log")) == ([], [0, 1])
+        assert (harness.files(".*.deleted"), harness.files(".log")) == ([], [0, 1])
 
-    def test_to_its_own_name(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log)
-        log.rename(home.directory)
-        home.add(log)
-        assert (log.directory, read(log, 0)) == (home.directory, [0, 1])
+    def test_to_its_own_name(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log)
+        log.rename(harness.directory)
+        harness.add(log)
+        assert (log.directory, read(log, 0)) == (harness.directory, [0, 1])
 
-    def test_to_a_name_that_is_taken(self, home: LogHome) -> None:
+    def test_to_a_name_that_is_taken(self, harness: LogHarness) -> None:
         """The rename changes nothing, and the log accepts appends."""
-        log = home.open()
-        home.add(log)
-        taken = home.directory.with_name("elsewhere-0")
+        log = harness.open()
+        harness.add(log)
+        taken = harness.directory.with_name("elsewhere-0")
         taken.mkdir()
         with pytest.raises(DirectoryError, match="a log cannot be renamed to an existing directory"):
             log.rename(taken)
-        assert (log.directory, list(taken.iterdir()), log.is_healthy) == (home.directory, [], True)
-        home.add(log)
+        assert (log.directory, list(taken.iterdir()), log.is_healthy) == (harness.directory, [], True)
+        harness.add(log)
         assert read(log, 0) == [0, 1]
 
-    def test_a_flush_under_way_ends_first(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_flush_under_way_ends_first(self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
         """The flush syncs the directory by its old name, so the rename waits."""
-        log = home.open()
-        home.add(log, 3)
-        new = home.directory.with_name("elsewhere-0")
+        log = harness.open()
+        harness.add(log, 3)
+        new = harness.directory.with_name("elsewhere-0")
         renaming = threading.Thread(target=log.rename, args=(new,))
         sync_dir = LOCAL.sync_dir
 
@@ -222,9 +222,9 @@ class TestRename:
         assert (log.directory, new.exists(), log.is_healthy) == (new, True, True)
         assert log.flush() == 3
 
-    def test_readers_go_on(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES)
-        home.add(log, 20)
+    def test_readers_go_on(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES)
+        harness.add(log, 20)
         log.update_high_watermark(20)
         failures: list[object] = []
         done = threading.Event()
@@ -243,7 +243,7 @@ class TestRename:
         for thread in threads:
             thread.start()
         for number in range(100):
-            log.rename(home.directory.with_name(f"elsewhere-{number}"))
+            log.rename(harness.directory.with_name(f"elsewhere-{number}"))
         done.set()
         for thread in threads:
             thread.join()
@@ -252,42 +252,44 @@ class TestRename:
 
 class TestDelete:
     @pytest.mark.parametrize("closes_first", [False, True])
-    def test_nothing_is_left(self, home: LogHome, closes_first: bool) -> None:
-        log = home.open(segment_bytes=5 * RECORD_BYTES, topic_id=TOPIC)
-        home.add(log, 12)
+    def test_nothing_is_left(self, harness: LogHarness, closes_first: bool) -> None:
+        log = harness.open(segment_bytes=5 * RECORD_BYTES, topic_id=TOPIC)
+        harness.add(log, 12)
         log.truncate_to(9)
         if closes_first:
             log.close()
         log.delete()
-        assert not home.directory.exists()
-        home.clock.now += log.config.file_delete_delay_ms
+        assert not harness.directory.exists()
+        harness.clock.now += log.config.file_delete_delay_ms
         for call in (log.remove_expired_producers, log.remove_deleted, log.delete_old_segments, log.offsets, log.roll):
             with pytest.raises(ClosedError):
                 call()
         log.close()
-        assert not home.directory.exists()
+        assert not harness.directory.exists()
 
-    def test_after_another_name(self, home: LogHome) -> None:
-        log = home.open()
-        new = home.directory.with_name("elsewhere-0")
+    def test_after_another_name(self, harness: LogHarness) -> None:
+        log = harness.open()
+        new = harness.directory.with_name("elsewhere-0")
         log.rename(new)
-        home.add(log)
+        harness.add(log)
         log.delete()
         assert list(new.parent.iterdir()) == []
 
-    def test_a_directory_with_something_else_in_it_stays(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=RECORD_BYTES)
-        home.add(log, 2)
-        (home.directory / "notes").mkdir()
+    def test_a_directory_with_something_else_in_it_stays(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=RECORD_BYTES)
+        harness.add(log, 2)
+        (harness.directory / "notes").mkdir()
         with pytest.raises(StorageError):
             log.delete()
-        assert [path.name for path in home.directory.iterdir()] == ["notes"]
+        assert [path.name for path in harness.directory.iterdir()] == ["notes"]
 
 
 class TestClose:
-    def test_every_segment_is_closed_although_one_fails(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        log = home.open(segment_bytes=RECORD_BYTES)
-        home.add(log, 3)
+    def test_every_segment_is_closed_although_one_fails(
+        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = harness.open(segment_bytes=RECORD_BYTES)
+        harness.add(log, 3)
         close, closed = LogSegment.close, []
 
         def fail_at_1(segment: LogSegment) -> None:
@@ -301,118 +303,118 @@ class TestClose:
             log.close()
         assert closed == [0, 1, 2]
 
-    def test_files_let_go_are_no_orderly_end(self, home: LogHome) -> None:
+    def test_files_let_go_are_no_orderly_end(self, harness: LogHarness) -> None:
         """A close after ``close_handlers`` is no clean shutdown either, so the next load has to recover."""
-        log = home.open()
-        home.add(log, 3)
+        log = harness.open()
+        harness.add(log, 3)
         for _ in range(2):
             log.close_handlers()
             assert not log.is_healthy
-            for call in (lambda: home.add(log), log.roll, log.flush, lambda: read(log, 0)):
+            for call in (lambda: harness.add(log), log.roll, log.flush, lambda: read(log, 0)):
                 with pytest.raises(ClosedError):
                     call()
         log.close()
-        assert home.files(".snapshot") == []
-        assert segment_file(home.directory, 0, FileKind.INDEX).stat().st_size == 4096, "not trimmed"
-        again = home.open(clean=False)
+        assert harness.files(".snapshot") == []
+        assert segment_file(harness.directory, 0, FileKind.INDEX).stat().st_size == 4096, "not trimmed"
+        again = harness.open(clean=False)
         assert (read(again, 0), [one.base_offset for one in again.loaded.recovered]) == ([0, 1, 2], [0])
 
-    def test_nothing_is_appended_after_an_orderly_end(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log, 2)
+    def test_nothing_is_appended_after_an_orderly_end(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log, 2)
         log.close()
-        before = segment_file(home.directory, 0, FileKind.LOG).read_bytes()
-        for append in (lambda: home.add(log), lambda: log.append_as_follower(plain(2, 1), 0)):
+        before = segment_file(harness.directory, 0, FileKind.LOG).read_bytes()
+        for append in (lambda: harness.add(log), lambda: log.append_as_follower(plain(2, 1), 0)):
             with pytest.raises(ClosedError):
                 append()
-        assert segment_file(home.directory, 0, FileKind.LOG).read_bytes() == before
-        assert home.files(".snapshot") == [2]
+        assert segment_file(harness.directory, 0, FileKind.LOG).read_bytes() == before
+        assert harness.files(".snapshot") == [2]
 
 
 class TestSettings:
-    def test_others_from_now_on(self, home: LogHome) -> None:
-        log = home.open(segment_bytes=3 * RECORD_BYTES)
-        home.add(log, 2)
+    def test_others_from_now_on(self, harness: LogHarness) -> None:
+        log = harness.open(segment_bytes=3 * RECORD_BYTES)
+        harness.add(log, 2)
         wider = LogConfig(segment_bytes=5 * RECORD_BYTES, max_message_bytes=RECORD_BYTES, segment_index_bytes=4096)
         log.update_config(wider)
         assert log.config == wider
-        home.add(log, 4)
+        harness.add(log, 4)
         assert log.base_offsets == [0, 5]
         with pytest.raises(RecordTooLargeError):
             lead(log, plain(0, 2))
         log.update_config(LogConfig(segment_bytes=RECORD_BYTES, retention_bytes=0, retention_ms=-1))
-        home.add(log, 2)
+        harness.add(log, 2)
         assert log.base_offsets == [0, 5, 6, 7]
         log.update_high_watermark(7)
         log.delete_old_segments()
         assert log.base_offsets == [7]
 
-    def test_how_long_producers_are_known(self, home: LogHome) -> None:
-        log = home.open(producer_id_expiration_ms=5000)
-        home.produce(log, [b"x"], producer_id=1, sequence=0)
-        home.clock.now += 1000
+    def test_how_long_producers_are_known(self, harness: LogHarness) -> None:
+        log = harness.open(producer_id_expiration_ms=5000)
+        harness.produce(log, [b"x"], producer_id=1, sequence=0)
+        harness.clock.now += 1000
         assert log.remove_expired_producers() == 0
         log.update_config(LogConfig(producer_id_expiration_ms=1000))
         assert log.remove_expired_producers() == 1
 
 
 class TestListener:
-    def test_it_hears_each_high_watermark(self, home: LogHome) -> None:
+    def test_it_hears_each_high_watermark(self, harness: LogHarness) -> None:
         heard: list[int] = []
-        log = home.open(on_high_watermark=heard.append)
-        home.add(log, 6)
+        log = harness.open(on_high_watermark=heard.append)
+        harness.add(log, 6)
         log.maybe_increment_high_watermark(LogOffsetMetadata(4))
         log.update_high_watermark(4)
         log.offsets()
         assert heard == [4]
         log.truncate_to(3)
         assert heard == [4, 3]
-        home.add(log, 3)
+        harness.add(log, 3)
         log.truncate_fully_and_start_at(4)
         assert heard == [4, 3, 4]
 
-    def test_one_that_comes_later_hears_what_comes_later(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log, 3)
+    def test_one_that_comes_later_hears_what_comes_later(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log, 3)
         log.update_high_watermark(2)
         log.maybe_increment_log_start_offset(2)
         log.close()
         heard: list[int] = []
-        again = home.open(on_high_watermark=heard.append, log_start=2, high_watermark=2)
-        home.add(again, 3)
+        again = harness.open(on_high_watermark=heard.append, log_start=2, high_watermark=2)
+        harness.add(again, 3)
         assert heard == []
         again.maybe_increment_high_watermark(LogOffsetMetadata(4))
         assert heard == [4]
 
 
 class TestFlush:
-    def test_up_to_a_roll(self, home: LogHome) -> None:
-        log = home.open()
-        home.add(log)
+    def test_up_to_a_roll(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.add(log)
         log.roll()
-        home.add(log, 2)
+        harness.add(log, 2)
         assert log.recovery_point == 0
         assert log.flush(1) == 1
         assert (log.recovery_point, log.flush()) == (1, 3)
 
-    def test_snapshots_stay(self, home: LogHome) -> None:
-        log = home.open()
+    def test_snapshots_stay(self, harness: LogHarness) -> None:
+        log = harness.open()
         for offset in (1, 2, 3):
-            home.add(log)
+            harness.add(log)
             log.roll()
             log.flush(offset)
-            assert home.files(".snapshot") == list(range(1, offset + 1))
-        home.add(log)
+            assert harness.files(".snapshot") == list(range(1, offset + 1))
+        harness.add(log)
         log.flush(4)
-        assert home.files(".snapshot") == [1, 2, 3]
+        assert harness.files(".snapshot") == [1, 2, 3]
 
-    def test_one_that_fails_at_a_snapshot(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
-        log = home.open()
-        home.add(log)
+    def test_one_that_fails_at_a_snapshot(self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = harness.open()
+        harness.add(log)
         log.roll()
 
         def fail(_: SnapshotFiles) -> None:
-            raise StorageError("the disk is gone", path=home.directory)
+            raise StorageError("the disk is gone", path=harness.directory)
 
         monkeypatch.setattr(SnapshotFiles, "sync", fail)
         with pytest.raises(StorageError, match="the disk is gone"):
@@ -421,8 +423,8 @@ class TestFlush:
 
 
 class TestRoll:
-    def test_an_empty_segment_stays_the_active_one(self, home: LogHome) -> None:
-        log = home.open()
+    def test_an_empty_segment_stays_the_active_one(self, harness: LogHarness) -> None:
+        log = harness.open()
         for _ in range(2):
             log.roll()
             assert (log.base_offsets, log.end_offset) == ([0], 0)
@@ -430,36 +432,36 @@ class TestRoll:
         log.append_as_follower(plain(1, 1), 0)
         assert (log.base_offsets, log.end_offset, read(log, 0), read(log, 1)) == ([0], 2, [0, 1], [1])
         log.roll()
-        assert (log.base_offsets, log.end_offset, home.files(".log")) == ([0, 2], 2, [0, 2])
+        assert (log.base_offsets, log.end_offset, harness.files(".log")) == ([0, 2], 2, [0, 2])
         assert log.offsets().log_end == LogOffsetMetadata(2, 2, 0)
 
-    def test_an_empty_segment_whose_index_has_no_room(self, home: LogHome) -> None:
+    def test_an_empty_segment_whose_index_has_no_room(self, harness: LogHarness) -> None:
         """A clean shutdown leaves this segment, and it accepts records again."""
-        log = home.open(index_interval_bytes=0)
-        home.add(log, 2)
+        log = harness.open(index_interval_bytes=0)
+        harness.add(log, 2)
         log.roll()
         log.close()
-        assert segment_file(home.directory, 2, FileKind.INDEX).stat().st_size == 0
-        again = home.open(index_interval_bytes=0)
+        assert segment_file(harness.directory, 2, FileKind.INDEX).stat().st_size == 0
+        again = harness.open(index_interval_bytes=0)
         again.append_as_follower(plain(2, 1), 0)
         again.append_as_follower(plain(3, 1), 0)
         assert (again.base_offsets, read(again, 2)) == ([0, 2], [2, 3])
-        assert segment_file(home.directory, 2, FileKind.INDEX).stat().st_size == 4096
+        assert segment_file(harness.directory, 2, FileKind.INDEX).stat().st_size == 4096
 
     @pytest.mark.parametrize("offset", [1, 3])
-    def test_not_at_or_below_the_active_one(self, home: LogHome, offset: int) -> None:
-        log = home.open()
-        home.add(log, 3)
+    def test_not_at_or_below_the_active_one(self, harness: LogHarness, offset: int) -> None:
+        log = harness.open()
+        harness.add(log, 3)
         log.roll()
         with pytest.raises(StorageError, match=f"cannot begin at {offset}, the active one begins at 3"):
             log._state.roll(offset)
-        assert (log.base_offsets, home.files(".log"), home.files(".snapshot")) == ([0, 3], [0, 3], [3])
+        assert (log.base_offsets, harness.files(".log"), harness.files(".snapshot")) == ([0, 3], [0, 3], [3])
 
     @pytest.mark.parametrize("before", [0, 1])
-    def test_offsets_too_far_apart_for_one_segment(self, home: LogHome, before: int) -> None:
+    def test_offsets_too_far_apart_for_one_segment(self, harness: LogHarness, before: int) -> None:
         """The append is refused before a roll, and the log accepts other appends."""
-        log = home.open()
-        home.add(log, before)
+        log = harness.open()
+        harness.add(log, before)
         with pytest.raises(RecordBatchTooLargeError):
             log.append_as_follower(plain(before, 1) + plain(before + 2**31, 1), 0)
         assert (log.base_offsets, log.end_offset, log.is_healthy) == ([0], before, True)
@@ -469,15 +471,15 @@ class TestRoll:
 
 
 class TestAppend:
-    def test_what_is_read_is_what_was_written(self, home: LogHome) -> None:
-        log = home.open()
+    def test_what_is_read_is_what_was_written(self, harness: LogHarness) -> None:
+        log = harness.open()
         assert fetch(log, 0).data() == b""
         content = plain(0, 2) + plain(2, 3)
         log.append_as_follower(content, 0)
         assert (log.end_offset, log.recovery_point, fetch(log, 0).data()) == (5, 0, content)
 
-    def test_a_log_whose_files_are_gone(self, home: LogHome) -> None:
+    def test_a_log_whose_files_are_gone(self, harness: LogHarness) -> None:
         """The log begins at the log start of its checkpoint."""
-        log: PartitionLog = home.open(log_start=500)
+        log: PartitionLog = harness.open(log_start=500)
         assert (log.log_start_offset, log.high_watermark, log.end_offset, log.base_offsets) == (500, 500, 500, [500])
         assert lead(log, plain(0, 1)) == range(500, 501)

@@ -46,7 +46,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.home = tempfile.TemporaryDirectory()
+        self.harness = tempfile.TemporaryDirectory()
         self.clock = ManualClock(BASE_TIME + HOUR)
         self.model = LogModel()
         self.written: dict[int, ModelBatch] = {}
@@ -75,7 +75,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log_or_none = PartitionLog.open(
             OpenRequest(
                 fs=LOCAL,
-                directory=Path(self.home.name) / "t-0",
+                directory=Path(self.harness.name) / "t-0",
                 clock=self.clock,
                 config=self.config,
                 clean_shutdown=clean,
@@ -94,7 +94,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if self.log_or_none is not None:
             self.log.close()
-        self.home.cleanup()
+        self.harness.cleanup()
 
     # --- making batches ---
 
@@ -347,7 +347,7 @@ class LogMachine(RuleBasedStateMachine):
         self.clock.now += later
         self.log.remove_deleted()
         if later:
-            assert not list((Path(self.home.name) / "t-0").glob("*.deleted"))
+            assert not list((Path(self.harness.name) / "t-0").glob("*.deleted"))
 
     # --- rules: rolling, flushing, reopening ---
 

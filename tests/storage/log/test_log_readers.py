@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from log_maker import plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.fs.local import LocalFile, LocalFileSystem
@@ -33,10 +33,10 @@ def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.READ_UN
 
 
 @pytest.fixture
-def log(home: LogHome) -> PartitionLog:
+def log(harness: LogHarness) -> PartitionLog:
     """Fill segments of five with thirty records, and set the high watermark to 12."""
-    log = home.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
-    home.add(log, 30)
+    log = harness.open(segment_bytes=5 * RECORD_BYTES, retention_ms=999)
+    harness.add(log, 30)
     log.update_high_watermark(12)
     return log
 
@@ -185,7 +185,7 @@ class TestFilesThatMove:
         assert read_answer in answers
 
     def test_when_the_directory_is_renamed(
-        self, home: LogHome, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+        self, harness: LogHarness, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         move, readers = LogSegment.set_directory, Readers(log)
 
@@ -195,22 +195,22 @@ class TestFilesThatMove:
             move(segment, directory)
 
         monkeypatch.setattr(LogSegment, "set_directory", slow)
-        log.rename(home.directory.with_name("t-0.gone-delete"))
+        log.rename(harness.directory.with_name("t-0.gone-delete"))
         answers = readers.answers()
         assert not [answer for answer in answers if isinstance(answer, BaseException)]
         assert [10, 11, 12, 13, 14] in answers
 
     @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex"])
     def test_a_file_that_is_opened_while_the_directory_is_renamed(
-        self, home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
+        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         """The segment uses the new name afterwards."""
         settings = {"segment_bytes": 5 * RECORD_BYTES, "index_interval_bytes": 1}
-        log = home.open(**settings)
-        home.add(log, 30)
+        log = harness.open(**settings)
+        harness.add(log, 30)
         log.close()
-        again = home.open(**settings)
-        moves, whole = [home.directory.with_name("t-0.gone-delete")], LocalFileSystem.open
+        again = harness.open(**settings)
+        moves, whole = [harness.directory.with_name("t-0.gone-delete")], LocalFileSystem.open
 
         def early(fs: LocalFileSystem, path: Path, **options: bool) -> LocalFile:
             file = whole(fs, path, **options)
@@ -251,10 +251,10 @@ def test_a_segment_that_went_while_it_was_asked_for(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("change", ["retention", "truncation", "begin anew"])
-def test_beside_a_thread_that_changes_the_log(home: LogHome, change: str) -> None:
+def test_beside_a_thread_that_changes_the_log(harness: LogHarness, change: str) -> None:
     """Every read returns complete consecutive batches below the high watermark, or fails as out of range."""
-    log = home.open(segment_bytes=5 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
-    home.add(log, 30)
+    log = harness.open(segment_bytes=5 * RECORD_BYTES, index_interval_bytes=RECORD_BYTES - 1)
+    harness.add(log, 30)
     failures: list[object] = []
     done = threading.Event()
 

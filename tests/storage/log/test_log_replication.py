@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_maker import batch
-from storage.log.log_home import NOW, LogHome
+from storage.log.log_harness import NOW, LogHarness
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, OffsetOutOfRangeError
 from tidelog.storage.epoch import EpochEndOffset
@@ -24,15 +24,15 @@ from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 def opened(leader: list[int], follower: list[int]) -> Iterator[tuple[PartitionLog, PartitionLog]]:
     """Open two logs with one record per offset, in these epochs. Records of the same epoch and offset are equal."""
     with tempfile.TemporaryDirectory() as parent:
-        homes = [LogHome(Path(parent) / name) for name in ("leader-0", "follower-0")]
-        logs = [home.open(segment_bytes=400) for home in homes]
+        homes = [LogHarness(Path(parent) / name) for name in ("leader-0", "follower-0")]
+        logs = [harness.open(segment_bytes=400) for harness in homes]
         for log, epochs in zip(logs, (leader, follower), strict=True):
             for offset, epoch in enumerate(epochs):
                 made = batch(offset, [b"%d of %d" % (offset, epoch)], timestamp=NOW, epoch=epoch)
                 log.append_as_follower(made, epoch)
         yield logs[0], logs[1]
-        for home in homes:
-            home.close()
+        for harness in homes:
+            harness.close()
 
 
 def content(log: PartitionLog) -> bytes:

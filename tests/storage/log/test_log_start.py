@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from log_maker import plain
-from storage.log.log_home import NOW, RECORD_BYTES, LogHome, lead, read
+from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness, lead, read
 
 MINUTE = 60_000
 
 
 @pytest.mark.parametrize("records", [0, 1, 25])
-def test_the_log_end_stays(home: LogHome, records: int) -> None:
-    log = home.open(segment_bytes=2 * RECORD_BYTES, retention_ms=0)
-    home.add(log, records, timestamp=NOW - 10)
+def test_the_log_end_stays(harness: LogHarness, records: int) -> None:
+    log = harness.open(segment_bytes=2 * RECORD_BYTES, retention_ms=0)
+    harness.add(log, records, timestamp=NOW - 10)
     log.update_high_watermark(records)
     log.delete_old_segments()
     for _ in range(2):
@@ -23,9 +23,9 @@ def test_the_log_end_stays(home: LogHome, records: int) -> None:
     assert read(log, records) == [records]
 
 
-def test_below_a_high_watermark_that_is_not_the_end(home: LogHome) -> None:
-    log = home.open(segment_bytes=7 * RECORD_BYTES, retention_ms=999)
-    home.add(log, 100, timestamp=NOW - 1000)
+def test_below_a_high_watermark_that_is_not_the_end(harness: LogHarness) -> None:
+    log = harness.open(segment_bytes=7 * RECORD_BYTES, retention_ms=999)
+    harness.add(log, 100, timestamp=NOW - 1000)
     assert log.update_high_watermark(25) == 25
     decision = log.delete_old_segments()
     assert [deletion.segment.base_offset for deletion in decision.deletions] == [0, 7, 14]
@@ -35,13 +35,13 @@ def test_below_a_high_watermark_that_is_not_the_end(home: LogHome) -> None:
     assert (log.log_start_offset, log.base_offsets) == (100, [100])
 
 
-def test_one_pass_goes_as_far_as_it_can(home: LogHome) -> None:
+def test_one_pass_goes_as_far_as_it_can(harness: LogHarness) -> None:
     """The first segment is too young for time retention and protects the second. Once it is deleted, both go."""
-    log = home.open(retention_ms=900, file_delete_delay_ms=0)
+    log = harness.open(retention_ms=900, file_delete_delay_ms=0)
     for timestamp in (NOW + 100, NOW, NOW + 100):
-        home.add(log, timestamp=timestamp)
+        harness.add(log, timestamp=timestamp)
         log.roll()
-    home.clock.now += 901
+    harness.clock.now += 901
     log.update_high_watermark(3)
     assert log.delete_old_segments().deletions == (), "the first one keeps the second one"
     log.maybe_increment_log_start_offset(1)
@@ -51,41 +51,41 @@ def test_one_pass_goes_as_far_as_it_can(home: LogHome) -> None:
 
 
 @pytest.mark.parametrize("rolls", [False, True])
-def test_snapshots_go_with_their_segments(home: LogHome, rolls: bool) -> None:
+def test_snapshots_go_with_their_segments(harness: LogHarness, rolls: bool) -> None:
     """The snapshot at the log end stays."""
-    log = home.open(retention_bytes=0, retention_ms=MINUTE, file_delete_delay_ms=0)
+    log = harness.open(retention_bytes=0, retention_ms=MINUTE, file_delete_delay_ms=0)
     for sequence in range(3):
-        home.produce(log, [b"x"], producer_id=1, sequence=sequence)
+        harness.produce(log, [b"x"], producer_id=1, sequence=sequence)
         if sequence < 2 or rolls:
             log.roll()
     log.update_high_watermark(3)
-    assert home.files(".snapshot") == [1, 2, 3][: 2 + rolls]
-    home.clock.now += MINUTE + 1
+    assert harness.files(".snapshot") == [1, 2, 3][: 2 + rolls]
+    harness.clock.now += MINUTE + 1
     log.delete_old_segments()
     log.remove_deleted()
-    assert (home.files(".snapshot"), home.files(".*.deleted"), log.log_start_offset) == ([3], [], 3)
+    assert (harness.files(".snapshot"), harness.files(".*.deleted"), log.log_start_offset) == ([3], [], 3)
     assert list(log.producers) == [1]
 
 
-def test_snapshots_go_with_deleted_records(home: LogHome) -> None:
-    log = home.open(retention_bytes=-1, file_delete_delay_ms=0)
+def test_snapshots_go_with_deleted_records(harness: LogHarness) -> None:
+    log = harness.open(retention_bytes=-1, file_delete_delay_ms=0)
     for sequence in range(3):
-        home.produce(log, [b"x"], producer_id=1, sequence=sequence)
+        harness.produce(log, [b"x"], producer_id=1, sequence=sequence)
         if sequence < 2:
             log.roll()
     log.update_high_watermark(3)
-    assert home.files(".snapshot") == [1, 2]
+    assert harness.files(".snapshot") == [1, 2]
     log.maybe_increment_log_start_offset(2)
-    assert home.files(".snapshot") == [1, 2]
+    assert harness.files(".snapshot") == [1, 2]
     log.delete_old_segments()
     log.remove_deleted()
-    assert (home.files(".snapshot"), log.base_offsets) == ([2], [2])
+    assert (harness.files(".snapshot"), log.base_offsets) == ([2], [2])
 
 
-def test_deleted_records_take_segments_one_by_one(home: LogHome) -> None:
+def test_deleted_records_take_segments_one_by_one(harness: LogHarness) -> None:
     """The active segment stays, even if all its records are deleted."""
-    log = home.open(segment_bytes=5 * RECORD_BYTES)
-    home.add(log, 15)
+    log = harness.open(segment_bytes=5 * RECORD_BYTES)
+    harness.add(log, 15)
     log.update_high_watermark(15)
     for start, bases in ((1, [0, 5, 10]), (6, [5, 10]), (15, [10])):
         assert log.maybe_increment_log_start_offset(start)
@@ -93,9 +93,9 @@ def test_deleted_records_take_segments_one_by_one(home: LogHome) -> None:
         assert (log.log_start_offset, log.base_offsets, log.end_offset) == (start, bases, 15)
 
 
-def test_within_a_segment_nothing_else_moves(home: LogHome) -> None:
-    log = home.open()
-    home.add(log, 100)
+def test_within_a_segment_nothing_else_moves(harness: LogHarness) -> None:
+    log = harness.open()
+    harness.add(log, 100)
     log.update_high_watermark(90)
     assert log.maybe_increment_log_start_offset(20)
     assert (log.log_start_offset, log.high_watermark, log.end_offset, log.base_offsets) == (20, 90, 100, [0])

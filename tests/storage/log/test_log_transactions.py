@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from log_maker import CONTROL, TRANSACTIONAL, batch, data, marker, plain
-from storage.log.log_home import LogHome, fetch, lead, read
+from storage.log.log_harness import LogHarness, fetch, lead, read
 from tidelog.model import (
     InvalidProducerEpochError,
     InvalidTransactionStateError,
@@ -44,16 +44,16 @@ def end(log: PartitionLog, epoch: int = 0, *, committed: bool = True, producer: 
 
 
 class TestSequences:
-    def test_one_is_left_out(self, home: LogHome) -> None:
-        log = home.open()
+    def test_one_is_left_out(self, harness: LogHarness) -> None:
+        log = harness.open()
         lead(log, idempotent(0))
         with pytest.raises(OutOfOrderSequenceError):
             lead(log, idempotent(2))
         assert log.end_offset == 1
         assert lead(log, idempotent(1)) == range(1, 2)
 
-    def test_an_older_epoch(self, home: LogHome) -> None:
-        log = home.open()
+    def test_an_older_epoch(self, harness: LogHarness) -> None:
+        log = harness.open()
         lead(log, idempotent(0, epoch=1))
         with pytest.raises(InvalidProducerEpochError):
             lead(log, idempotent(1, epoch=0))
@@ -61,24 +61,24 @@ class TestSequences:
 
 
 class TestExpiry:
-    def test_after_so_long_without_a_batch(self, home: LogHome) -> None:
-        log = home.open(producer_id_expiration_ms=200)
-        lead(log, idempotent(0, timestamp=home.clock.now))
+    def test_after_so_long_without_a_batch(self, harness: LogHarness) -> None:
+        log = harness.open(producer_id_expiration_ms=200)
+        lead(log, idempotent(0, timestamp=harness.clock.now))
         for left in ([1], []):
-            home.clock.now += 100
+            harness.clock.now += 100
             assert log.remove_expired_producers() == 1 - len(left)
             assert list(log.producers) == left
 
-    def test_one_that_writes_in_between_stays(self, home: LogHome) -> None:
-        log = home.open(producer_id_expiration_ms=200)
+    def test_one_that_writes_in_between_stays(self, harness: LogHarness) -> None:
+        log = harness.open(producer_id_expiration_ms=200)
         for sequence in range(4):
-            lead(log, idempotent(sequence, timestamp=home.clock.now))
-            home.clock.now += 150
+            lead(log, idempotent(sequence, timestamp=harness.clock.now))
+            harness.clock.now += 150
             assert log.remove_expired_producers() == 0
 
-    def test_the_deletion_of_its_batches_is_none(self, home: LogHome) -> None:
+    def test_the_deletion_of_its_batches_is_none(self, harness: LogHarness) -> None:
         size = len(idempotent(0))
-        log = home.open(segment_bytes=size, retention_bytes=2 * size)
+        log = harness.open(segment_bytes=size, retention_bytes=2 * size)
         lead(log, idempotent(0, producer=1))
         lead(log, idempotent(0, producer=2))
         lead(log, idempotent(1, producer=2))
@@ -90,9 +90,9 @@ class TestExpiry:
 class TestVerification:
     @pytest.mark.parametrize("bumps_epoch", [False, True])
     @pytest.mark.parametrize("origin", ORIGINS)
-    def test_over_two_transactions(self, home: LogHome, origin: AppendOrigin, bumps_epoch: bool) -> None:
+    def test_over_two_transactions(self, harness: LogHarness, origin: AppendOrigin, bumps_epoch: bool) -> None:
         """Transactions of version 1 and 2: a batch outside a transaction keeps the guard, and one inside uses it up."""
-        log = home.open(verifies_transactions=True)
+        log = harness.open(verifies_transactions=True)
         is_client = origin is AppendOrigin.CLIENT
         first = 3 if is_client and not bumps_epoch else 0
         following = first + 2 if is_client else 0
@@ -122,9 +122,9 @@ class TestVerification:
 
 
 class TestReplicatedTransactions:
-    def test_several_producers_in_one_fetch(self, home: LogHome) -> None:
+    def test_several_producers_in_one_fetch(self, harness: LogHarness) -> None:
         """The first unstable offset moves with the high watermark, from transaction to transaction."""
-        log = home.open(index_interval_bytes=0)
+        log = harness.open(index_interval_bytes=0)
         parts = [
             data(0, 5, producer_id=1),
             plain(5, 3),
@@ -159,8 +159,8 @@ class TestReplicatedTransactions:
         assert [tuple(one) for one in aborted] == [(1, 0, 29, 8), (2, 8, 74, 36)]
         assert all(entry.transaction_first_offset is None for entry in log.producers.values())
 
-    def test_each_batch_keeps_its_producer(self, home: LogHome) -> None:
-        log = home.open()
+    def test_each_batch_keeps_its_producer(self, harness: LogHarness) -> None:
+        log = harness.open()
         content = b"".join(
             batch(offset, [b"x"], producer_id=offset + 1, producer_epoch=3, sequence=offset) for offset in range(4)
         )
@@ -170,9 +170,9 @@ class TestReplicatedTransactions:
         known = {entry.producer_id: (entry.producer_epoch, entry.last_sequence) for entry in log.producers.values()}
         assert known == {1: (3, 0), 2: (3, 1), 3: (3, 2), 4: (3, 3)}
 
-    def test_a_follower_takes_what_a_leader_would_not(self, home: LogHome) -> None:
+    def test_a_follower_takes_what_a_leader_would_not(self, harness: LogHarness) -> None:
         """A duplicate sequence and a gap are accepted, because the leader has accepted them."""
-        log = home.open()
+        log = harness.open()
         steps = [(1, 0), (2, 0), (1, 1), (2, 1), (1, 1), (2, 7)]
         parts = [batch(at, [b"x"], producer_id=who, sequence=sequence) for at, (who, sequence) in enumerate(steps)]
         log.append_as_follower(b"".join(parts), 0)
@@ -182,9 +182,9 @@ class TestReplicatedTransactions:
 
 class TestReadersBesideWriters:
     @pytest.mark.parametrize("is_sole_replica", [False, True])
-    def test_no_read_sees_an_open_transaction(self, home: LogHome, is_sole_replica: bool) -> None:
+    def test_no_read_sees_an_open_transaction(self, harness: LogHarness, is_sole_replica: bool) -> None:
         """The last stable offset stays even as the high watermark moves: data has even offsets, markers odd ones."""
-        log = home.open(is_sole_replica=is_sole_replica)
+        log = harness.open(is_sole_replica=is_sole_replica)
         done = threading.Event()
         failures: list[object] = []
 
@@ -220,10 +220,10 @@ class TestReadersBesideWriters:
         assert log.offsets().last_stable.message_offset == 120
 
     def test_what_holds_readers_back_is_known_before_the_high_watermark_moves(
-        self, home: LogHome, monkeypatch: pytest.MonkeyPatch
+        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The high watermark of a log without other replicas moves with each append."""
-        log = home.open(is_sole_replica=True)
+        log = harness.open(is_sole_replica=True)
         seen: list[int] = []
         update = LogOffsets.update_high_watermark
 
@@ -241,9 +241,11 @@ class TestReadersBesideWriters:
         assert seen == sorted(seen)
         assert set(seen) <= {3, 9, 12}
 
-    def test_a_transaction_that_begins_between_two_looks(self, home: LogHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_transaction_that_begins_between_two_looks(
+        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A transaction begins, and the high watermark passes it, while a reader computes the last stable offset."""
-        log = home.open()
+        log = harness.open()
         lead(log, plain(0, 3))
         log.update_high_watermark(3)
         get = LogOffsets.high_watermark.fget  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 
 from log_maker import plain
 from overflowed_log import LAST, OVERFLOWED, PIECES, REACH, three_pieces, with_transactions
-from storage.log.log_home import LogHome, fetch, read
+from storage.log.log_harness import LogHarness, fetch, read
 from storage.log.test_overflow_split import contents, records, wanted
 from tidelog.kernel import scan_batches
 from tidelog.model import (
@@ -30,10 +30,10 @@ from tidelog.storage.segment.segment import LogSegment
 SEGMENT = 4 * len(plain(0, 1))
 
 
-def filled(home: LogHome, segments: int = 4) -> PartitionLog:
+def filled(harness: LogHarness, segments: int = 4) -> PartitionLog:
     """Fill segments of four records, and leave the last one empty, so that the others are full."""
-    log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
-    home.add(log, 4 * segments)
+    log = harness.open(segment_bytes=SEGMENT, index_interval_bytes=0)
+    harness.add(log, 4 * segments)
     log.roll()
     return log
 
@@ -50,12 +50,12 @@ def replace(log: PartitionLog, cleaned: CleanedSegment, old: tuple[LogSegment, .
     log.replace_segments([cleaned], old, truncation_count=log.truncation_count)
 
 
-def names(home: LogHome) -> set[str]:
-    return {path.name[20:] for path in home.directory.iterdir() if path.name[:20].isdigit()}
+def names(harness: LogHarness) -> set[str]:
+    return {path.name[20:] for path in harness.directory.iterdir() if path.name[:20].isdigit()}
 
 
-def test_several_become_one(home: LogHome) -> None:
-    log = filled(home)
+def test_several_become_one(harness: LogHarness) -> None:
+    log = filled(harness)
     log.update_high_watermark(16)
     replace(log, cleaned_segment(log, 4, [5, 9, 10]), log.segments[1:3])
     assert log.base_offsets == [0, 4, 12, 16]
@@ -66,41 +66,41 @@ def test_several_become_one(home: LogHome) -> None:
     assert (log.end_offset, log.log_start_offset) == (16, 0)
     assert log.segments[1].max_timestamp.offset == 10
     assert LOCAL.stat(log.segments[1].path).mtime_ms == 5_000
-    assert home.files(".log.deleted") == [4, 8]
-    home.clock.now += log.config.file_delete_delay_ms
+    assert harness.files(".log.deleted") == [4, 8]
+    harness.clock.now += log.config.file_delete_delay_ms
     assert log.remove_deleted() == 2
-    assert names(home) == {".log", ".index", ".timeindex", ".snapshot"}
+    assert names(harness) == {".log", ".index", ".timeindex", ".snapshot"}
 
 
-def test_the_snapshot_of_a_segment_that_is_there_no_more_goes_with_it(home: LogHome) -> None:
-    log = filled(home)
-    assert home.files(".snapshot") == [4, 8, 12, 16]
+def test_the_snapshot_of_a_segment_that_is_there_no_more_goes_with_it(harness: LogHarness) -> None:
+    log = filled(harness)
+    assert harness.files(".snapshot") == [4, 8, 12, 16]
     replace(log, cleaned_segment(log, 4, [5]), log.segments[1:3])
-    assert home.files(".snapshot") == [4, 12, 16]
-    assert home.files(".snapshot.deleted") == [8]
+    assert harness.files(".snapshot") == [4, 12, 16]
+    assert harness.files(".snapshot.deleted") == [8]
 
 
-def test_who_reads_an_old_segment_goes_on(home: LogHome) -> None:
-    log = filled(home)
+def test_who_reads_an_old_segment_goes_on(harness: LogHarness) -> None:
+    log = filled(harness)
     found = fetch(log, 4)
     replace(log, cleaned_segment(log, 4, []), log.segments[1:2])
     assert scan_batches(found.data()).base_offset.tolist() == [4, 5, 6, 7]
     assert read(log, 4) == [8, 9, 10, 11]
 
 
-def test_a_high_watermark_at_the_end_of_a_segment_that_is_replaced(home: LogHome) -> None:
-    log = filled(home)
+def test_a_high_watermark_at_the_end_of_a_segment_that_is_replaced(harness: LogHarness) -> None:
+    log = filled(harness)
     log.maybe_increment_high_watermark(LogOffsetMetadata(12, 8, SEGMENT))
     replace(log, cleaned_segment(log, 4, [5]), log.segments[1:3])
     assert log.offsets().high_watermark == LogOffsetMetadata(12, 12, 0)
     assert fetch(log, 6, Isolation.READ_UNCOMMITTED).batches is None
 
 
-def test_it_is_there_after_loading_again(home: LogHome) -> None:
-    log = filled(home)
+def test_it_is_there_after_loading_again(harness: LogHarness) -> None:
+    log = filled(harness)
     replace(log, cleaned_segment(log, 0, [3, 7]), log.segments[:3])
     log.close()
-    again = home.open(segment_bytes=SEGMENT)
+    again = harness.open(segment_bytes=SEGMENT)
     assert again.base_offsets == [0, 12, 16]
     assert read(again, 0) == [3, 7]
     assert again.end_offset == 16
@@ -108,11 +108,11 @@ def test_it_is_there_after_loading_again(home: LogHome) -> None:
 
 @pytest.mark.parametrize("kind", [".log", ".index"])
 def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
-    home: LogHome, monkeypatch: pytest.MonkeyPatch, kind: str
+    harness: LogHarness, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The new segment, which has the same name by then, has its batches elsewhere."""
-    filled(home).close()
-    log = home.open(segment_bytes=SEGMENT, index_interval_bytes=0)
+    filled(harness).close()
+    log = harness.open(segment_bytes=SEGMENT, index_interval_bytes=0)
     log.update_high_watermark(16)  # resolves the position without opening a file
     if kind == ".index":
         assert log.segments[0]._file.size == SEGMENT
@@ -142,42 +142,42 @@ class TestRefused:
             log.replace_segments([cleaned], old, truncation_count=cuts)
         cleaned.discard()
         assert log.segments == before
-        assert ".log.cleaned" not in names(LogHome(log.directory))
+        assert ".log.cleaned" not in names(LogHarness(log.directory))
 
-    def test_records_were_cut(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_records_were_cut(self, harness: LogHarness) -> None:
+        log = filled(harness)
         old, cuts = log.segments[1:2], log.truncation_count
         log.truncate_to(15)
         self.refused(log, old, cuts)
 
-    def test_the_log_began_anew(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_the_log_began_anew(self, harness: LogHarness) -> None:
+        log = filled(harness)
         old, cuts = log.segments[1:2], log.truncation_count
         log.truncate_fully_and_start_at(4)
         self.refused(log, old, cuts)
 
-    def test_it_is_appended_to(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_it_is_appended_to(self, harness: LogHarness) -> None:
+        log = filled(harness)
         self.refused(log, log.segments, log.truncation_count)
 
-    def test_all_were_deleted(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_all_were_deleted(self, harness: LogHarness) -> None:
+        log = filled(harness)
         old = log.segments[:2]
         log.update_high_watermark(16)
         log.maybe_increment_log_start_offset(8)
         assert len(log.delete_old_segments().deletions) == 2
         self.refused(log, old, log.truncation_count)
 
-    def test_the_log_is_closed(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_the_log_is_closed(self, harness: LogHarness) -> None:
+        log = filled(harness)
         cleaned, old, cuts = cleaned_segment(log, 4, [5]), log.segments[1:2], log.truncation_count
         log.close()
         with pytest.raises(ClosedError):
             log.replace_segments([cleaned], old, truncation_count=cuts)
 
 
-def test_some_were_deleted_meanwhile(home: LogHome) -> None:
-    log = filled(home)
+def test_some_were_deleted_meanwhile(harness: LogHarness) -> None:
+    log = filled(harness)
     old = log.segments[:3]
     log.update_high_watermark(16)
     log.maybe_increment_log_start_offset(4)
@@ -189,23 +189,23 @@ def test_some_were_deleted_meanwhile(home: LogHome) -> None:
 
 
 class TestSplit:
-    def opened(self, directory: Path) -> tuple[LogHome, PartitionLog]:
-        home = LogHome(directory)
-        return home, home.open(index_interval_bytes=0)
+    def opened(self, directory: Path) -> tuple[LogHarness, PartitionLog]:
+        harness = LogHarness(directory)
+        return harness, harness.open(index_interval_bytes=0)
 
     def test_a_segment_of_an_open_log(self, tmp_path: Path) -> None:
-        home, log = self.opened(three_pieces(tmp_path / "t-0"))
-        before = records(home.directory)
+        harness, log = self.opened(three_pieces(tmp_path / "t-0"))
+        before = records(harness.directory)
         mtime_ms = LOCAL.stat(log.segments[1].path).mtime_ms
         assert log.split_overflowed(log.segments[1]) == list(PIECES)
         assert log.base_offsets == [0, *PIECES, LAST]
         assert {LOCAL.stat(segment.path).mtime_ms for segment in log.segments[1:-1]} == {mtime_ms}
-        home.clock.now += log.config.file_delete_delay_ms
+        harness.clock.now += log.config.file_delete_delay_ms
         log.remove_deleted()
         log.close()
         expected = wanted(tmp_path / "wanted")
-        assert {name: data for name, data in contents(home.directory).items() if name in expected} == expected
-        assert records(home.directory) == before
+        assert {name: data for name, data in contents(harness.directory).items() if name in expected} == expected
+        assert records(harness.directory) == before
 
     def test_its_aborted_transactions_lie_with_their_markers(self, tmp_path: Path) -> None:
         directory, far = with_transactions(tmp_path / "t-0"), OVERFLOWED + REACH + 5
@@ -226,18 +226,18 @@ class TestSplit:
         ]
         log.close()
 
-    def test_there_is_nothing_to_split(self, home: LogHome) -> None:
-        log = filled(home)
+    def test_there_is_nothing_to_split(self, harness: LogHarness) -> None:
+        log = filled(harness)
         with pytest.raises(StorageError, match="nothing to split"):
             log.split_overflowed(log.segments[0])
-        assert ".log.cleaned" not in names(home)
+        assert ".log.cleaned" not in names(harness)
 
     def test_damage_is_not_carried_along(self, tmp_path: Path) -> None:
         directory = three_pieces(tmp_path / "t-0")
         path = directory / f"{OVERFLOWED:020d}.log"
         path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-        home, log = self.opened(directory)
+        harness, log = self.opened(directory)
         with pytest.raises(CorruptRecordError, match="damaged"):
             log.split_overflowed(log.segments[1])
-        assert ".log.cleaned" not in names(home)
+        assert ".log.cleaned" not in names(harness)
         log.close()

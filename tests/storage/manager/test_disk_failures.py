@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from log_maker import batch
-from storage.log.log_home import fetch
+from storage.log.log_harness import fetch
 from storage.manager.manager_home import NOW, DiskHome, ManagerHome, content, fill, values
 from tidelog.model import ClosedError, DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.fs.local import LocalFile

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.log.log_home import fetch
+from storage.log.log_harness import fetch
 from storage.manager.manager_home import (
     CONFIG,
     HIGH_WATERMARK,

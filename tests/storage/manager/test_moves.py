@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from log_maker import CONTROL, TRANSACTIONAL, batch, plain
-from storage.log.log_home import fetch
+from storage.log.log_harness import fetch
 from storage.manager.manager_home import NOW, RECOVERY_POINT, DiskHome, content, fill, values
 from tidelog.model import (
     ClosedError,

@@ -19,11 +19,11 @@ from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000
 RECORD_BYTES = len(plain(0, 1))
-"""The size of the batch that ``LogHome.add`` appends."""
+"""The size of the batch that ``LogHarness.add`` appends."""
 _REQUEST = {field.name for field in fields(OpenRequest)}
 
 
-class LogHome:
+class LogHarness:
     """A log with replicas: its high watermark moves only when a test updates it."""
 
     def __init__(self, directory: Path) -> None:
