@@ -18,7 +18,7 @@ from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import read_request, write_request
 from tidelog.protocol.produce import read_produce_request
 from tidelog.protocol.request_size import MOST_ITEMS, MOST_PLAIN_BYTES
-from tidelog.server.handlers.data import alter_replica_log_dirs
+from tidelog.server.handlers.data import log_dirs
 
 BROKER = 4
 MANY = MOST_ITEMS + 1
@@ -194,7 +194,7 @@ def test_a_directory_that_is_none_is_looked_at_once(
         made.append(text)
         return Path(text)
 
-    monkeypatch.setattr(alter_replica_log_dirs, "Path", path_of)
+    monkeypatch.setattr(log_dirs, "Path", path_of)
     topics = [{"name": "t", "partitions": list(range(TIMES))}]
     answer = client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=[{"path": f"/{LONG}", "topics": topics}])
     (topic,) = answer.results

@@ -22,21 +22,14 @@ from tidelog.server.groups.state.group_map import Group, GroupMap
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        ConsumerGroupDescribeResponseAssignment,
-        ConsumerGroupDescribeResponseDescribedGroup,
-        DescribedGroupMember,
-        DescribeGroupsResponseDescribedGroup,
-        ListedGroup,
-        Member,
-    )
+    from tidelog.protocol.message_types import groups as wire
 
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
 _FIRST_VERSION_WITH_ERRORS = 6
 
 
-def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[str]) -> list[wire.ListedGroup]:
     """Return the groups of ``states`` and ``types``, ignoring case. An empty filter matches all groups."""
     wanted_states = {state.lower() for state in states}
     wanted_types = {type_.lower() for type_ in types}
@@ -53,12 +46,12 @@ def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[s
     ]
 
 
-def described_group(groups: GroupMap, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
+def described_group(groups: GroupMap, group_id: str, version: int) -> wire.DescribeGroupsResponseDescribedGroup:
     """Describe one classic group for DescribeGroups."""
     try:
         group = groups.find_classic(group_id)
     except ApiError as error:
-        dead: DescribeGroupsResponseDescribedGroup = {"group_id": group_id, "group_state": str(ClassicState.DEAD)}
+        dead: wire.DescribeGroupsResponseDescribedGroup = {"group_id": group_id, "group_state": str(ClassicState.DEAD)}
         if version < _FIRST_VERSION_WITH_ERRORS:
             return dead
         return {**dead, "error_code": error.code, "error_message": error.message}
@@ -76,7 +69,7 @@ def described_group(groups: GroupMap, group_id: str, version: int) -> DescribeGr
 
 def described_consumer_group(
     groups: GroupMap, group_id: str, default_assignor: str, topics: Topics
-) -> ConsumerGroupDescribeResponseDescribedGroup:
+) -> wire.ConsumerGroupDescribeResponseDescribedGroup:
     """Describe one consumer group for ConsumerGroupDescribe."""
     try:
         group = groups.find_consumer(group_id)
@@ -92,8 +85,8 @@ def described_consumer_group(
     }
 
 
-def _described_member(member: ClassicMember, protocol_name: str | None) -> DescribedGroupMember:
-    described: DescribedGroupMember = {
+def _described_member(member: ClassicMember, protocol_name: str | None) -> wire.DescribedGroupMember:
+    described: wire.DescribedGroupMember = {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
@@ -104,7 +97,7 @@ def _described_member(member: ClassicMember, protocol_name: str | None) -> Descr
     return described
 
 
-def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> wire.Member:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -120,7 +113,7 @@ def _described_consumer(group: ConsumerGroup, member: ConsumerMember, topics: To
     }
 
 
-def _described_partitions(partitions: Partitions, topics: Topics) -> ConsumerGroupDescribeResponseAssignment:
+def _described_partitions(partitions: Partitions, topics: Topics) -> wire.ConsumerGroupDescribeResponseAssignment:
     """Return the partitions with topic names. Deleted topics are omitted because their names are unknown."""
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     return {

@@ -22,49 +22,40 @@ from tidelog.server.metadata.requests import Outcome, RemovedAcls
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.acls import (
-        AclCreation,
-        AclCreationResult,
-        AclDescription,
-        CreateAclsRequest,
-        CreateAclsResponse,
-        DeleteAclsFilter,
-        DeleteAclsFilterResult,
-        DeleteAclsMatchingAcl,
-        DeleteAclsRequest,
-        DeleteAclsResponse,
-        DescribeAclsRequest,
-        DescribeAclsResponse,
-    )
+    from tidelog.protocol.message_types import acls as wire
 
 
 # --- CreateAcls ---
 
 
-def read_create_acls(api: ApiKey, version: int, body: memoryview) -> CreateAclsRequest:
-    request: CreateAclsRequest = read_request(api, version, body)
+def read_create_acls(api: ApiKey, version: int, body: memoryview) -> wire.CreateAclsRequest:
+    request: wire.CreateAclsRequest = read_request(api, version, body)
     for one in request.creations:
         _require_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     return request
 
 
-async def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def create_acls(
+    broker: Broker, context: RequestContext, request: wire.CreateAclsRequest
+) -> wire.CreateAclsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     _require_authorizer(broker, "No Authorizer is configured.")
     outcomes = await broker.metadata.create_acls([_acl(creation) for creation in request.creations])
     return {"results": [_creation_result(outcome) for outcome in outcomes]}
 
 
-def refuse_create_acls(_context: RequestContext, request: CreateAclsRequest, error: TidelogError) -> CreateAclsResponse:
+def refuse_create_acls(
+    _context: RequestContext, request: wire.CreateAclsRequest, error: TidelogError
+) -> wire.CreateAclsResponse:
     """Return the error for every ACL."""
     return {"results": [_creation_result(Outcome.of(error))] * len(request.creations)}
 
 
-def _creation_result(outcome: Outcome) -> AclCreationResult:
+def _creation_result(outcome: Outcome) -> wire.AclCreationResult:
     return {"error_code": outcome.error, "error_message": outcome.message or ""}
 
 
-def _acl(creation: AclCreation) -> Acl:
+def _acl(creation: wire.AclCreation) -> Acl:
     pattern_type = PatternType.of(creation.resource_pattern_type)
     return Acl(
         Pattern(AclResourceType.of(creation.resource_type), creation.resource_name, pattern_type),
@@ -78,13 +69,15 @@ def _acl(creation: AclCreation) -> Acl:
 # --- DescribeAcls ---
 
 
-def read_describe_acls(api: ApiKey, version: int, body: memoryview) -> DescribeAclsRequest:
-    request: DescribeAclsRequest = read_request(api, version, body)
+def read_describe_acls(api: ApiKey, version: int, body: memoryview) -> wire.DescribeAclsRequest:
+    request: wire.DescribeAclsRequest = read_request(api, version, body)
     _check_filter(request)
     return request
 
 
-def describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def describe_acls(
+    broker: Broker, context: RequestContext, request: wire.DescribeAclsRequest
+) -> wire.DescribeAclsResponse:
     broker.authorizer.require(context, Operation.DESCRIBE)
     _require_authorizer(broker, "No Authorizer is configured on the broker")
     found: dict[Pattern, list[Acl]] = defaultdict(list)
@@ -103,7 +96,7 @@ def describe_acls(broker: Broker, context: RequestContext, request: DescribeAcls
     }
 
 
-def _description(acl: Acl) -> AclDescription:
+def _description(acl: Acl) -> wire.AclDescription:
     return {
         "principal": acl.principal,
         "host": acl.host,
@@ -115,26 +108,30 @@ def _description(acl: Acl) -> AclDescription:
 # --- DeleteAcls ---
 
 
-def read_delete_acls(api: ApiKey, version: int, body: memoryview) -> DeleteAclsRequest:
-    request: DeleteAclsRequest = read_request(api, version, body)
+def read_delete_acls(api: ApiKey, version: int, body: memoryview) -> wire.DeleteAclsRequest:
+    request: wire.DeleteAclsRequest = read_request(api, version, body)
     for one in request.filters:
         _check_filter(one)
     return request
 
 
-async def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def delete_acls(
+    broker: Broker, context: RequestContext, request: wire.DeleteAclsRequest
+) -> wire.DeleteAclsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     _require_authorizer(broker, "No Authorizer is configured.")
     removed = await broker.metadata.delete_acls([_filter(one) for one in request.filters])
     return {"filter_results": [_filter_result(one) for one in removed]}
 
 
-def refuse_delete_acls(_context: RequestContext, request: DeleteAclsRequest, error: TidelogError) -> DeleteAclsResponse:
+def refuse_delete_acls(
+    _context: RequestContext, request: wire.DeleteAclsRequest, error: TidelogError
+) -> wire.DeleteAclsResponse:
     """Return the error for every filter."""
     return {"filter_results": [_filter_result(RemovedAcls(Outcome.of(error)))] * len(request.filters)}
 
 
-def _filter_result(removed: RemovedAcls) -> DeleteAclsFilterResult:
+def _filter_result(removed: RemovedAcls) -> wire.DeleteAclsFilterResult:
     return {
         "error_code": removed.outcome.error,
         "error_message": removed.outcome.message,
@@ -142,7 +139,7 @@ def _filter_result(removed: RemovedAcls) -> DeleteAclsFilterResult:
     }
 
 
-def _matching_acl(acl: Acl) -> DeleteAclsMatchingAcl:
+def _matching_acl(acl: Acl) -> wire.DeleteAclsMatchingAcl:
     return {
         "resource_type": acl.pattern.resource_type,
         "resource_name": acl.pattern.name,
@@ -158,11 +155,11 @@ def _matching_acl(acl: Acl) -> DeleteAclsMatchingAcl:
 # --- filters and checks ---
 
 
-def _check_filter(one: DescribeAclsRequest | DeleteAclsFilter) -> None:
+def _check_filter(one: wire.DescribeAclsRequest | wire.DeleteAclsFilter) -> None:
     _require_known(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
 
 
-def _filter(one: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+def _filter(one: wire.DescribeAclsRequest | wire.DeleteAclsFilter) -> AclFilter:
     return AclFilter(
         resource_type=AclResourceType.of(one.resource_type_filter),
         name=one.resource_name_filter,

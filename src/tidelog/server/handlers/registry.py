@@ -42,24 +42,24 @@ Handlers = Mapping[ApiKey, Handler]
 
 def _data() -> Handlers:
     from tidelog.server.handlers.data import (
-        alter_replica_log_dirs,
         delete_records,
-        describe_log_dirs,
         describe_producers,
         fetch,
-        list_offsets,
-        offset_for_leader_epoch,
+        log_dirs,
+        offset_lookup,
         produce,
     )
 
     return {
         ApiKey.PRODUCE: Handler(produce.handle, produce.refuse, read=produce.read),
         ApiKey.FETCH: Handler(fetch.handle, fetch.refuse, read=fetch.read),
-        ApiKey.LIST_OFFSETS: Handler(list_offsets.handle, list_offsets.refuse),
+        ApiKey.LIST_OFFSETS: Handler(offset_lookup.list_offsets, offset_lookup.refuse_list_offsets),
         ApiKey.DELETE_RECORDS: Handler(delete_records.handle, delete_records.refuse),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(offset_for_leader_epoch.handle, offset_for_leader_epoch.refuse),
-        ApiKey.ALTER_REPLICA_LOG_DIRS: Handler(alter_replica_log_dirs.handle, alter_replica_log_dirs.refuse),
-        ApiKey.DESCRIBE_LOG_DIRS: Handler(describe_log_dirs.handle, describe_log_dirs.refuse),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(
+            offset_lookup.offset_for_leader_epoch, offset_lookup.refuse_offset_for_leader_epoch
+        ),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: Handler(log_dirs.alter_replica_log_dirs, log_dirs.refuse_alter_replica_log_dirs),
+        ApiKey.DESCRIBE_LOG_DIRS: Handler(log_dirs.describe_log_dirs, log_dirs.refuse_describe_log_dirs),
         ApiKey.DESCRIBE_PRODUCERS: Handler(describe_producers.handle),
     }
 
@@ -67,8 +67,7 @@ def _data() -> Handlers:
 def _cluster() -> Handlers:
     from tidelog.server.handlers.cluster import (
         api_versions,
-        describe_cluster,
-        describe_quorum,
+        descriptions,
         metadata,
         update_features,
     )
@@ -76,9 +75,9 @@ def _cluster() -> Handlers:
     return {
         ApiKey.API_VERSIONS: Handler(api_versions.handle, read=api_versions.read),
         ApiKey.METADATA: Handler(metadata.handle, metadata.refuse),
-        ApiKey.DESCRIBE_QUORUM: Handler(describe_quorum.handle),
+        ApiKey.DESCRIBE_QUORUM: Handler(descriptions.describe_quorum),
         ApiKey.UPDATE_FEATURES: Handler(update_features.handle),
-        ApiKey.DESCRIBE_CLUSTER: Handler(describe_cluster.handle),
+        ApiKey.DESCRIBE_CLUSTER: Handler(descriptions.describe_cluster),
     }
 
 

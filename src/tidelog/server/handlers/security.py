@@ -22,28 +22,18 @@ from tidelog.server.metadata.requests import Outcome, ScramDeletion, ScramUpsert
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.security import (
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse,
-        AlterUserScramCredentialsResult,
-        CredentialInfo,
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse,
-        DescribeUserScramCredentialsResult,
-        SaslAuthenticateRequest,
-        SaslAuthenticateResponse,
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-    )
+    from tidelog.protocol.message_types import security as wire
 
 
-def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def sasl_handshake(
+    broker: Broker, context: RequestContext, request: wire.SaslHandshakeRequest
+) -> wire.SaslHandshakeResponse:
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE}
 
 
 def sasl_authenticate(
-    broker: Broker, context: RequestContext, request: SaslAuthenticateRequest
-) -> SaslAuthenticateResponse:
+    broker: Broker, context: RequestContext, request: wire.SaslAuthenticateRequest
+) -> wire.SaslAuthenticateResponse:
     message = "SaslAuthenticate request received after successful authentication"
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": message}
 
@@ -52,8 +42,8 @@ def sasl_authenticate(
 
 
 async def alter_scram_users(
-    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
+    broker: Broker, context: RequestContext, request: wire.AlterUserScramCredentialsRequest
+) -> wire.AlterUserScramCredentialsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     deletions = [ScramDeletion(part.name, part.mechanism) for part in request.deletions]
     upsertions = [
@@ -65,13 +55,13 @@ async def alter_scram_users(
 
 
 def refuse_alter_scram_users(
-    _context: RequestContext, request: AlterUserScramCredentialsRequest, error: TidelogError
-) -> AlterUserScramCredentialsResponse:
+    _context: RequestContext, request: wire.AlterUserScramCredentialsRequest, error: TidelogError
+) -> wire.AlterUserScramCredentialsResponse:
     users = [part.name for part in request.deletions] + [part.name for part in request.upsertions]
     return {"results": [_alteration(user, Outcome.of(error)) for user in dict.fromkeys(users)]}
 
 
-def _alteration(user: str, outcome: Outcome) -> AlterUserScramCredentialsResult:
+def _alteration(user: str, outcome: Outcome) -> wire.AlterUserScramCredentialsResult:
     return {"user": user, "error_code": outcome.error, "error_message": outcome.message}
 
 
@@ -79,8 +69,8 @@ def _alteration(user: str, outcome: Outcome) -> AlterUserScramCredentialsResult:
 
 
 def describe_scram_users(
-    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+    broker: Broker, context: RequestContext, request: wire.DescribeUserScramCredentialsRequest
+) -> wire.DescribeUserScramCredentialsResponse:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = _credentials(broker.metadata.image)
@@ -89,11 +79,11 @@ def describe_scram_users(
 
 
 def refuse_describe_scram_users(
-    _context: RequestContext, _request: DescribeUserScramCredentialsRequest, error: TidelogError
-) -> DescribeUserScramCredentialsResponse:
+    _context: RequestContext, _request: wire.DescribeUserScramCredentialsRequest, error: TidelogError
+) -> wire.DescribeUserScramCredentialsResponse:
     """Return the error, and again in a result for the user ``""``, as Kafka does."""
     outcome = Outcome.of(error)
-    nameless: DescribeUserScramCredentialsResult = {
+    nameless: wire.DescribeUserScramCredentialsResult = {
         "user": "",
         "error_code": outcome.error,
         "error_message": outcome.message,
@@ -101,16 +91,18 @@ def refuse_describe_scram_users(
     return {"error_code": outcome.error, "error_message": outcome.message, "results": [nameless]}
 
 
-def _credentials(image: MetadataImage) -> Mapping[str, list[CredentialInfo]]:
+def _credentials(image: MetadataImage) -> Mapping[str, list[wire.CredentialInfo]]:
     """Return the metadata's credentials by user."""
-    found: dict[str, list[CredentialInfo]] = defaultdict(list)
+    found: dict[str, list[wire.CredentialInfo]] = defaultdict(list)
     for mechanism, users in image.scram_credentials.items():
         for user, credential in users.items():
             found[user].append({"mechanism": int(mechanism), "iterations": credential.iterations})
     return found
 
 
-def _description(user: str, count: int, credentials: Sequence[CredentialInfo]) -> DescribeUserScramCredentialsResult:
+def _description(
+    user: str, count: int, credentials: Sequence[wire.CredentialInfo]
+) -> wire.DescribeUserScramCredentialsResult:
     if count > 1:
         reason = "Cannot describe SCRAM credentials for the same user twice in a single request: "
         return {"user": user, "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": reason + user}

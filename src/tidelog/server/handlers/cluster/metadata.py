@@ -45,7 +45,7 @@ from tidelog.server.topic_name import is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.cluster import MetadataRequest
+    from tidelog.protocol.message_types import cluster as wire
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_IDS = 12
@@ -54,7 +54,7 @@ _FIRST_THAT_KNOWS_LISTENERS = 6
 _NO_CONTROLLER = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> Response:
+def handle(broker: Broker, context: RequestContext, request: wire.MetadataRequest) -> Response:
     image, version = broker.metadata.image, context.version
     _check(request, version)
     names, unknown_ids = _wanted(image, request, version)
@@ -98,7 +98,7 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
     return EncodedResponse([write_metadata_response(version, response)])
 
 
-def refuse(context: RequestContext, request: MetadataRequest, error: TidelogError) -> Mapping[str, Any]:
+def refuse(context: RequestContext, request: wire.MetadataRequest, error: TidelogError) -> Mapping[str, Any]:
     code = error_code_of(error)
     return {
         "error_code": code,
@@ -109,7 +109,7 @@ def refuse(context: RequestContext, request: MetadataRequest, error: TidelogErro
     }
 
 
-def _check(request: MetadataRequest, version: int) -> None:
+def _check(request: wire.MetadataRequest, version: int) -> None:
     if version >= _FIRST_WITH_IDS:
         named = [asked.name for asked in request.topics or () if asked.topic_id is None]
         if None in named and len(named) == len(request.topics or ()):
@@ -122,11 +122,11 @@ def _check(request: MetadataRequest, version: int) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}")
 
 
-def _is_of_all(request: MetadataRequest, version: int) -> bool:
+def _is_of_all(request: wire.MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _wanted(image: MetadataImage, request: MetadataRequest, version: int) -> tuple[list[str], list[uuid.UUID]]:
+def _wanted(image: MetadataImage, request: wire.MetadataRequest, version: int) -> tuple[list[str], list[uuid.UUID]]:
     """Return the requested topic names, existing or not, and the unknown ids."""
     if _is_of_all(request, version):
         return sorted(image.topics), []
@@ -209,7 +209,7 @@ def _missing(name: str, operations: _Operations) -> MetadataResponseTopic:
     )
 
 
-def _hidden(image: MetadataImage, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+def _hidden(image: MetadataImage, request: wire.MetadataRequest, name: str) -> MetadataResponseTopic:
     """Return the error of a topic that the client may not describe. A request by id must not learn the name."""
     if any(asked.topic_id is not None for asked in request.topics or ()):
         return _denied(None)._replace(topic_id=image.topics[name].id)

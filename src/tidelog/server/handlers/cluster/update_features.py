@@ -10,19 +10,16 @@ from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.cluster import (
-        FeatureUpdateKey,
-        UpdatableFeatureResult,
-        UpdateFeaturesRequest,
-        UpdateFeaturesResponse,
-    )
+    from tidelog.protocol.message_types import cluster as wire
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_UPGRADE_TYPE = 1
 _LAST_WITH_RESULTS = 1
 
 
-async def handle(broker: Broker, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.UpdateFeaturesRequest
+) -> wire.UpdateFeaturesResponse:
     broker.authorizer.require(context, Operation.ALTER)
     updates = [_update(context.version, update) for update in request.feature_updates]
     outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)
@@ -32,13 +29,13 @@ async def handle(broker: Broker, context: RequestContext, request: UpdateFeature
     if context.version > _LAST_WITH_RESULTS:
         return {"error_message": None}
     code = ErrorCode.NONE
-    results: list[UpdatableFeatureResult] = [
+    results: list[wire.UpdatableFeatureResult] = [
         {"feature": update.feature, "error_code": code, "error_message": code.name} for update in updates
     ]
     return {"error_message": None, "results": results}
 
 
-def _update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
+def _update(version: int, update: wire.FeatureUpdateKey) -> FeatureUpdate:
     """Return the update. Version 0 has a flag instead of the upgrade type."""
     number = update.upgrade_type
     if version < _FIRST_WITH_UPGRADE_TYPE:

@@ -42,20 +42,10 @@ from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.configs import (
-        AlterConfigsRequest,
-        AlterConfigsRequestAlterableConfig,
-        AlterConfigsRequestAlterConfigsResource,
-        AlterConfigsResponse,
-        AlterConfigsResponseAlterConfigsResourceResponse,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsRequestAlterableConfig,
-        IncrementalAlterConfigsRequestAlterConfigsResource,
-        IncrementalAlterConfigsResponse,
-    )
+    from tidelog.protocol.message_types import configs as wire
 
-    Altered = AlterConfigsRequestAlterConfigsResource | IncrementalAlterConfigsRequestAlterConfigsResource
-    AlteredConfig = AlterConfigsRequestAlterableConfig | IncrementalAlterConfigsRequestAlterableConfig
+    Altered = wire.AlterConfigsRequestAlterConfigsResource | wire.IncrementalAlterConfigsRequestAlterConfigsResource
+    AlteredConfig = wire.AlterConfigsRequestAlterableConfig | wire.IncrementalAlterConfigsRequestAlterableConfig
     AlteredT = TypeVar("AlteredT", bound=Altered)
 
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
@@ -65,7 +55,9 @@ Identity = tuple[int, str]
 """The type's number and the name. It equals the ``ConfigResource`` if the type is known."""
 
 
-async def alter_configs(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(
+    broker: Broker, context: RequestContext, request: wire.AlterConfigsRequest
+) -> wire.AlterConfigsResponse:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Mapping[str, str]] = {}
     for identity, altered in _resources_once(request.resources).items():
@@ -88,14 +80,14 @@ async def alter_configs(broker: Broker, context: RequestContext, request: AlterC
 
 
 def refuse_alter_configs(
-    context: RequestContext, request: AlterConfigsRequest, error: TidelogError
-) -> AlterConfigsResponse:
+    context: RequestContext, request: wire.AlterConfigsRequest, error: TidelogError
+) -> wire.AlterConfigsResponse:
     return {"responses": _refusals(request.resources, error)}
 
 
 async def incremental_alter_configs(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+    broker: Broker, context: RequestContext, request: wire.IncrementalAlterConfigsRequest
+) -> wire.IncrementalAlterConfigsResponse:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
     for identity, resource in _resources_once(request.resources).items():
@@ -118,8 +110,8 @@ async def incremental_alter_configs(
 
 
 def refuse_incremental_alter_configs(
-    context: RequestContext, request: IncrementalAlterConfigsRequest, error: TidelogError
-) -> IncrementalAlterConfigsResponse:
+    context: RequestContext, request: wire.IncrementalAlterConfigsRequest, error: TidelogError
+) -> wire.IncrementalAlterConfigsResponse:
     return {"responses": _refusals(request.resources, error)}
 
 
@@ -170,7 +162,7 @@ def _require_broker(authorizer: Authorizer, context: RequestContext) -> None:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _setting_changes(resource: IncrementalAlterConfigsRequestAlterConfigsResource) -> list[SettingChange]:
+def _setting_changes(resource: wire.IncrementalAlterConfigsRequestAlterConfigsResource) -> list[SettingChange]:
     """Return the changes. Raise ApiError(INVALID_REQUEST) for an unknown kind, a duplicate key or a null value."""
     _check_values(resource, [config for config in resource.configs if config.config_operation != ChangeKind.DELETE])
     return [
@@ -224,7 +216,7 @@ def _after_changes(before: Mapping[str, str], different: Mapping[str, str | None
 
 def _results(
     resources: Sequence[Altered], outcomes: Mapping[Identity, Outcome]
-) -> list[AlterConfigsResponseAlterConfigsResourceResponse]:
+) -> list[wire.AlterConfigsResponseAlterConfigsResourceResponse]:
     """Return a result for each resource, in the order of the request."""
     times = _times(resources)
     repeated = Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -238,13 +230,13 @@ def _results(
 
 def _refusals(
     resources: Iterable[Altered], error: TidelogError
-) -> list[AlterConfigsResponseAlterConfigsResourceResponse]:
+) -> list[wire.AlterConfigsResponseAlterConfigsResourceResponse]:
     """Return the same error for each resource."""
     outcome = Outcome.of(error)
     return [_result(resource, outcome) for resource in resources]
 
 
-def _result(resource: Altered, outcome: Outcome) -> AlterConfigsResponseAlterConfigsResourceResponse:
+def _result(resource: Altered, outcome: Outcome) -> wire.AlterConfigsResponseAlterConfigsResourceResponse:
     return {
         "error_code": outcome.error,
         "error_message": outcome.message,

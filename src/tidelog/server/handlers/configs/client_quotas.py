@@ -28,16 +28,7 @@ from tidelog.server.metadata.requests import Outcome, QuotaChange
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.configs import (
-        AlterClientQuotasRequest,
-        AlterClientQuotasRequestEntryData,
-        AlterClientQuotasResponse,
-        AlterClientQuotasResponseEntryData,
-        ComponentData,
-        DescribeClientQuotasRequest,
-        DescribeClientQuotasResponse,
-        DescribeClientQuotasResponseEntryData,
-    )
+    from tidelog.protocol.message_types import configs as wire
     from tidelog.server.broker import Broker
 
 _TYPES = ("user", "client-id", "ip")
@@ -52,12 +43,12 @@ class Match(IntEnum):
 
 
 def describe_client_quotas(
-    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+    broker: Broker, context: RequestContext, request: wire.DescribeClientQuotasRequest
+) -> wire.DescribeClientQuotasResponse:
     if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request)
-    found: list[DescribeClientQuotasResponseEntryData] = [
+    found: list[wire.DescribeClientQuotasResponseEntryData] = [
         {
             "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
             "values": [{"key": key, "value": value} for key, value in sorted(quotas.items())],
@@ -69,13 +60,13 @@ def describe_client_quotas(
 
 
 def refuse_describe_client_quotas(
-    context: RequestContext, request: DescribeClientQuotasRequest, error: TidelogError
-) -> DescribeClientQuotasResponse:
+    context: RequestContext, request: wire.DescribeClientQuotasRequest, error: TidelogError
+) -> wire.DescribeClientQuotasResponse:
     outcome = Outcome.of(error)
     return {"error_code": outcome.error, "error_message": outcome.message, "entries": None}
 
 
-def _is_selected(entity: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
+def _is_selected(entity: Mapping[str, str | None], request: wire.DescribeClientQuotasRequest) -> bool:
     if request.strict and len(entity) != len(request.components):
         return False
     return all(
@@ -84,7 +75,7 @@ def _is_selected(entity: Mapping[str, str | None], request: DescribeClientQuotas
     )
 
 
-def _is_match(component: ComponentData, name: str | None) -> bool:
+def _is_match(component: wire.ComponentData, name: str | None) -> bool:
     match component.match_type:
         case Match.EXACT:
             return name is not None and name == component.match
@@ -94,7 +85,7 @@ def _is_match(component: ComponentData, name: str | None) -> bool:
             return True
 
 
-def _check(request: DescribeClientQuotasRequest) -> None:
+def _check(request: wire.DescribeClientQuotasRequest) -> None:
     seen: set[str] = set()
     for component in request.components:
         kind = component.entity_type
@@ -127,8 +118,8 @@ def _bad(message: str) -> ApiError:
 
 
 async def alter_client_quotas(
-    broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
-) -> AlterClientQuotasResponse:
+    broker: Broker, context: RequestContext, request: wire.AlterClientQuotasRequest
+) -> wire.AlterClientQuotasResponse:
     broker.authorizer.require(context, Operation.ALTER_CONFIGS)
     changes = [_change(entry) for entry in request.entries]
     outcomes = await broker.metadata.alter_client_quotas(changes, validate_only=request.validate_only)
@@ -136,13 +127,13 @@ async def alter_client_quotas(
 
 
 def refuse_alter_client_quotas(
-    context: RequestContext, request: AlterClientQuotasRequest, error: TidelogError
-) -> AlterClientQuotasResponse:
+    context: RequestContext, request: wire.AlterClientQuotasRequest, error: TidelogError
+) -> wire.AlterClientQuotasResponse:
     outcome = Outcome.of(error)
     return {"entries": [_result(entry, outcome) for entry in request.entries]}
 
 
-def _change(entry: AlterClientQuotasRequestEntryData) -> QuotaChange:
+def _change(entry: wire.AlterClientQuotasRequestEntryData) -> QuotaChange:
     """Return the change of one entity. If a type occurs twice in it, the last name counts, as in Kafka."""
     return QuotaChange(
         tuple(sorted({part.entity_type: part.entity_name for part in entry.entity}.items())),
@@ -150,7 +141,7 @@ def _change(entry: AlterClientQuotasRequestEntryData) -> QuotaChange:
     )
 
 
-def _result(entry: AlterClientQuotasRequestEntryData, outcome: Outcome) -> AlterClientQuotasResponseEntryData:
+def _result(entry: wire.AlterClientQuotasRequestEntryData, outcome: Outcome) -> wire.AlterClientQuotasResponseEntryData:
     return {
         "error_code": outcome.error,
         "error_message": outcome.message,

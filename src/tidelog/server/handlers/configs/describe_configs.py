@@ -26,13 +26,7 @@ from tidelog.server.response import EncodedResponse
 from tidelog.server.topic_name import check_topic_name
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-        DescribeConfigsResourceResult,
-        DescribeConfigsResponse,
-        DescribeConfigsResult,
-    )
+    from tidelog.protocol.message_types import configs as wire
     from tidelog.server.broker import Broker
 
 MOST_RESOURCES: Final = 20_000
@@ -43,7 +37,7 @@ _AT_ONCE: Final = 20
 """Resources to describe before other tasks of the event loop get a turn: one may have hundreds of configs."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> EncodedResponse:
+async def handle(broker: Broker, context: RequestContext, request: wire.DescribeConfigsRequest) -> EncodedResponse:
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             raise ApiError(
@@ -66,7 +60,9 @@ async def handle(broker: Broker, context: RequestContext, request: DescribeConfi
     return results.response(broker.quotas.throttle(context))
 
 
-def refuse(context: RequestContext, request: DescribeConfigsRequest, error: TidelogError) -> DescribeConfigsResponse:
+def refuse(
+    context: RequestContext, request: wire.DescribeConfigsRequest, error: TidelogError
+) -> wire.DescribeConfigsResponse:
     outcome = Outcome.of(error)
     return {"results": [_failure(resource, outcome) for resource in request.resources]}
 
@@ -74,14 +70,14 @@ def refuse(context: RequestContext, request: DescribeConfigsRequest, error: Tide
 class _Descriptions:
     """The encoded descriptions for one request."""
 
-    def __init__(self, broker: Broker, request: DescribeConfigsRequest, results: EncodedResults) -> None:
+    def __init__(self, broker: Broker, request: wire.DescribeConfigsRequest, results: EncodedResults) -> None:
         self._broker = broker
         self._request = request
         self._results = results
         self._known: dict[object, bytes] = {}
         """The encoded descriptions by type, configs and requested keys."""
 
-    def of(self, resource: DescribeConfigsResource) -> bytes:
+    def of(self, resource: wire.DescribeConfigsResource) -> bytes:
         """Return the encoded description. Raise ApiError if the resource has none."""
         kind, name = ResourceType.of(resource.resource_type), resource.resource_name
         if kind not in _SHARING:
@@ -93,13 +89,13 @@ class _Descriptions:
             self._known[key] = self._encoded(resource)
         return self._known[key]
 
-    def _encoded(self, resource: DescribeConfigsResource) -> bytes:
+    def _encoded(self, resource: wire.DescribeConfigsResource) -> bytes:
         return self._results.encoded_settings(_configs(self._broker, resource, self._request))
 
 
 def _configs(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
-) -> list[DescribeConfigsResourceResult]:
+    broker: Broker, resource: wire.DescribeConfigsResource, request: wire.DescribeConfigsRequest
+) -> list[wire.DescribeConfigsResourceResult]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         _require(name, "Broker id must not be empty")
@@ -150,7 +146,7 @@ def _require_own(name: str, node_id: int, expected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {expected} but received {name}")
 
 
-def _failure(resource: DescribeConfigsResource, outcome: Outcome) -> DescribeConfigsResult:
+def _failure(resource: wire.DescribeConfigsResource, outcome: Outcome) -> wire.DescribeConfigsResult:
     return {
         "error_code": outcome.error,
         "error_message": outcome.message or "",

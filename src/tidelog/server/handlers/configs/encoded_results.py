@@ -19,7 +19,7 @@ from tidelog.record.internal_records.encoder import unsigned_varint
 from tidelog.server.response import EncodedResponse
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.configs import DescribeConfigsResourceResult, DescribeConfigsResult
+    from tidelog.protocol.message_types import configs as wire
 
 _THROTTLE_BYTES: Final = 4
 _COUNT_BYTES: Final = 4
@@ -34,11 +34,11 @@ class EncodedResults:
         self._count = 0
         self._no_settings = unsigned_varint(1) + _NO_TAGS if self._is_flexible else bytes(_COUNT_BYTES)
 
-    def encoded_settings(self, configs: Iterable[DescribeConfigsResourceResult]) -> bytes:
+    def encoded_settings(self, configs: Iterable[wire.DescribeConfigsResourceResult]) -> bytes:
         """Encode the configs of one result, for use in any number of results."""
         return self._result({"configs": configs})[len(self._head({})) :]
 
-    def add(self, resource: DescribeConfigsResult, settings: bytes | None = None) -> None:
+    def add(self, resource: wire.DescribeConfigsResult, settings: bytes | None = None) -> None:
         """Add a result. ``resource`` has its fields without the configs. ``settings`` is None if it has no configs."""
         self._parts += [self._head(resource), self._no_settings if settings is None else settings]
         self._count += 1
@@ -49,10 +49,10 @@ class EncodedResults:
         start += unsigned_varint(count + 1) if self._is_flexible else count.to_bytes(_COUNT_BYTES, "big")
         return EncodedResponse([start, *self._parts, _NO_TAGS if self._is_flexible else b""])
 
-    def _head(self, resource: DescribeConfigsResult) -> bytes:
+    def _head(self, resource: wire.DescribeConfigsResult) -> bytes:
         return self._result(resource)[: -len(self._no_settings)]
 
-    def _result(self, fields: DescribeConfigsResult) -> bytes:
+    def _result(self, fields: wire.DescribeConfigsResult) -> bytes:
         response = write_response(ApiKey.DESCRIBE_CONFIGS, self._version, {"results": [fields]})
         if self._is_flexible:
             return response[_THROTTLE_BYTES + 1 : -len(_NO_TAGS)]

@@ -22,13 +22,15 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.configs import ListConfigResourcesRequest, ListConfigResourcesResponse
+    from tidelog.protocol.message_types import configs as wire
     from tidelog.server.broker import Broker
 
 _LISTED = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
 
 
-def handle(broker: Broker, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: wire.ListConfigResourcesRequest
+) -> wire.ListConfigResourcesResponse:
     broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
     asked = [ResourceType.CLIENT_METRICS] if context.version == 0 else request.resource_types or _LISTED
     if any(ResourceType.of(number) is ResourceType.UNKNOWN for number in asked):

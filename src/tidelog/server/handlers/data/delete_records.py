@@ -20,16 +20,13 @@ from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.data import (
-        DeleteRecordsPartition,
-        DeleteRecordsPartitionResult,
-        DeleteRecordsRequest,
-        DeleteRecordsResponse,
-    )
+    from tidelog.protocol.message_types import data as wire
     from tidelog.server.broker import Broker
 
 
-def refuse(_context: RequestContext, request: DeleteRecordsRequest, error: TidelogError) -> DeleteRecordsResponse:
+def refuse(
+    _context: RequestContext, request: wire.DeleteRecordsRequest, error: TidelogError
+) -> wire.DeleteRecordsResponse:
     """Return the error for every partition."""
     code = error_code_of(error)
     return {
@@ -46,7 +43,9 @@ def refuse(_context: RequestContext, request: DeleteRecordsRequest, error: Tidel
     }
 
 
-async def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.DeleteRecordsRequest
+) -> wire.DeleteRecordsResponse:
     deadline_ms = broker.timers.monotonic_ms() + request.timeout
     deletions = [(one.name, [_Deletion(part) for part in one.partitions]) for one in request.topics]
     allowed = broker.authorizer.allowed(context, Operation.DELETE, topic, (name for name, _parts in deletions))
@@ -65,7 +64,7 @@ async def handle(broker: Broker, context: RequestContext, request: DeleteRecords
 class _Deletion:
     """The deletion in one partition."""
 
-    def __init__(self, part: DeleteRecordsPartition) -> None:
+    def __init__(self, part: wire.DeleteRecordsPartition) -> None:
         self._index = part.partition_index
         self._offset = part.offset
         self._partition: Partition | None = None
@@ -97,7 +96,7 @@ class _Deletion:
         if not met and not self._is_over(partition):
             self._error = ErrorCode.REQUEST_TIMED_OUT
 
-    def result(self) -> DeleteRecordsPartitionResult:
+    def result(self) -> wire.DeleteRecordsPartitionResult:
         return {"partition_index": self._index, "low_watermark": self._low_watermark, "error_code": self._error}
 
     def _is_over(self, partition: Partition) -> bool:

@@ -16,21 +16,17 @@ from tidelog.server.request_context import RequestContext
 from tidelog.storage.producer import ProducerEntry
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.data import (
-        DescribeProducersRequest,
-        DescribeProducersResponse,
-        PartitionResponse,
-        ProducerState,
-        TopicRequest,
-    )
+    from tidelog.protocol.message_types import data as wire
     from tidelog.server.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: wire.DescribeProducersRequest
+) -> wire.DescribeProducersResponse:
     return {"topics": [{"name": one.name, "partitions": _partitions(broker, context, one)} for one in request.topics]}
 
 
-def _partitions(broker: Broker, context: RequestContext, asked: TopicRequest) -> list[PartitionResponse]:
+def _partitions(broker: Broker, context: RequestContext, asked: wire.TopicRequest) -> list[wire.PartitionResponse]:
     numbers = dict.fromkeys(asked.partition_indexes)
     if broker.authorizer.allows(context, Operation.READ, topic(asked.name)):
         return [_describe(broker, TopicPartition(asked.name, number)) for number in numbers]
@@ -38,7 +34,7 @@ def _partitions(broker: Broker, context: RequestContext, asked: TopicRequest) ->
     return [{"partition_index": number, "error_code": error.code, "error_message": error.message} for number in numbers]
 
 
-def _describe(broker: Broker, name: TopicPartition) -> PartitionResponse:
+def _describe(broker: Broker, name: TopicPartition) -> wire.PartitionResponse:
     try:
         producers = broker.replicas.partition(name).log.producers
     except TidelogError as error:
@@ -47,7 +43,7 @@ def _describe(broker: Broker, name: TopicPartition) -> PartitionResponse:
     return {"partition_index": name.partition, "error_code": 0, "error_message": None, "active_producers": found}
 
 
-def _producer(entry: ProducerEntry) -> ProducerState:
+def _producer(entry: ProducerEntry) -> wire.ProducerState:
     first_offset = entry.transaction_first_offset
     return {
         "producer_id": entry.producer_id,

@@ -23,18 +23,7 @@ from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        HeartbeatRequest,
-        HeartbeatResponse,
-        JoinGroupRequest,
-        JoinGroupResponse,
-        LeaveGroupRequest,
-        LeaveGroupResponse,
-        OffsetCommitRequest,
-        SyncGroupRequest,
-        SyncGroupResponse,
-        TxnOffsetCommitRequest,
-    )
+    from tidelog.protocol.message_types import groups as wire
 
 _JOIN_NULLABLE_PROTOCOL = 7
 _JOIN_REQUIRES_MEMBER_ID = 4
@@ -44,7 +33,8 @@ _LEAVE_SEVERAL_MEMBERS = 3
 
 
 def claim_of(
-    request: SyncGroupRequest | HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest, generation_id: int
+    request: wire.SyncGroupRequest | wire.HeartbeatRequest | wire.OffsetCommitRequest | wire.TxnOffsetCommitRequest,
+    generation_id: int,
 ) -> MemberClaim:
     """Return the claim. The caller passes ``generation_id``, because the field's name differs between requests."""
     return MemberClaim(
@@ -64,7 +54,7 @@ def check_group_id(group_id: str) -> None:
 # --- JoinGroup ---
 
 
-async def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+async def join_group(broker: Broker, context: RequestContext, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     _check_session(request.session_timeout, broker.groups.settings)
@@ -74,11 +64,13 @@ async def join_group(broker: Broker, context: RequestContext, request: JoinGroup
     return _in_version(context, response)
 
 
-def refuse_join_group(context: RequestContext, request: JoinGroupRequest, error: TidelogError) -> JoinGroupResponse:
+def refuse_join_group(
+    context: RequestContext, request: wire.JoinGroupRequest, error: TidelogError
+) -> wire.JoinGroupResponse:
     return _in_version(context, {"error_code": error_code_of(error), "member_id": request.member_id})
 
 
-def _in_version(context: RequestContext, response: JoinGroupResponse) -> JoinGroupResponse:
+def _in_version(context: RequestContext, response: wire.JoinGroupResponse) -> wire.JoinGroupResponse:
     name = response.get("protocol_name")
     return {**response, "protocol_name": name or "" if context.version < _JOIN_NULLABLE_PROTOCOL else name}
 
@@ -88,7 +80,7 @@ def _check_session(timeout_ms: int, settings: CoordinatorSettings) -> None:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def _join_request(context: RequestContext, request: JoinGroupRequest) -> JoinRequest:
+def _join_request(context: RequestContext, request: wire.JoinGroupRequest) -> JoinRequest:
     """Return the request. In version 0 the session timeout is the rebalance timeout too."""
     return JoinRequest(
         group_id=request.group_id,
@@ -109,7 +101,7 @@ def _join_request(context: RequestContext, request: JoinGroupRequest) -> JoinReq
 # --- SyncGroup ---
 
 
-async def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+async def sync_group(broker: Broker, context: RequestContext, request: wire.SyncGroupRequest) -> wire.SyncGroupResponse:
     if context.version >= _SYNC_HAS_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
@@ -127,7 +119,7 @@ async def sync_group(broker: Broker, context: RequestContext, request: SyncGroup
 # --- Heartbeat ---
 
 
-def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def heartbeat(broker: Broker, context: RequestContext, request: wire.HeartbeatRequest) -> wire.HeartbeatResponse:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     claim = claim_of(request, request.generation_id)
@@ -142,7 +134,9 @@ def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest
 # --- LeaveGroup ---
 
 
-async def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def leave_group(
+    broker: Broker, context: RequestContext, request: wire.LeaveGroupRequest
+) -> wire.LeaveGroupResponse:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     check_group_id(request.group_id)
     if context.version < _LEAVE_SEVERAL_MEMBERS:

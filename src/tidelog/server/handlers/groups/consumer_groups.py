@@ -22,13 +22,7 @@ from tidelog.server.groups.reports import described_consumer_group
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-        ConsumerGroupDescribeResponseDescribedGroup,
-        ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse,
-    )
+    from tidelog.protocol.message_types import groups as wire
 
 _HIDDEN_TOPICS = ApiError(
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -40,8 +34,8 @@ _HIDDEN_TOPICS = ApiError(
 
 
 async def heartbeat(
-    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
+    broker: Broker, context: RequestContext, request: wire.ConsumerGroupHeartbeatRequest
+) -> wire.ConsumerGroupHeartbeatResponse:
     broker.groups.require_consumer_protocol()
     authorizer = broker.authorizer
     if not authorizer.allows(context, Operation.READ, group(request.group_id)):
@@ -58,7 +52,7 @@ async def heartbeat(
     return response  # type: ignore[no-any-return] # the groups' replies are mappings
 
 
-def _heartbeat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> HeartbeatRequest:
+def _heartbeat(context: RequestContext, request: wire.ConsumerGroupHeartbeatRequest) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return HeartbeatRequest(
         group_id=request.group_id,
@@ -80,8 +74,8 @@ def _heartbeat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) 
 
 
 async def describe(
-    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
+    broker: Broker, context: RequestContext, request: wire.ConsumerGroupDescribeRequest
+) -> wire.ConsumerGroupDescribeResponse:
     once = dict.fromkeys(request.group_ids)
     described = [_described(broker, context, group_id) async for group_id in yielding_to_loop(once)]
     names = {name for one in described for name in _topics_of(one)}
@@ -96,7 +90,9 @@ async def describe(
     }
 
 
-def _described(broker: Broker, context: RequestContext, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+def _described(
+    broker: Broker, context: RequestContext, group_id: str
+) -> wire.ConsumerGroupDescribeResponseDescribedGroup:
     groups = broker.groups
     try:
         groups.require_consumer_protocol()
@@ -106,13 +102,13 @@ def _described(broker: Broker, context: RequestContext, group_id: str) -> Consum
         return _refused(group_id, error)
 
 
-def _refused(group_id: str, error: ApiError) -> ConsumerGroupDescribeResponseDescribedGroup:
+def _refused(group_id: str, error: ApiError) -> wire.ConsumerGroupDescribeResponseDescribedGroup:
     """Return the error of a group. As in Kafka, GROUP_AUTHORIZATION_FAILED has no message."""
     message = None if error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED else error.message
     return {"group_id": group_id, "error_code": error.code, "error_message": message}
 
 
-def _topics_of(described: ConsumerGroupDescribeResponseDescribedGroup) -> Iterator[str]:
+def _topics_of(described: wire.ConsumerGroupDescribeResponseDescribedGroup) -> Iterator[str]:
     for member in described.get("members", ()):
         for assignment in (member["assignment"], member["target_assignment"]):
             for part in assignment["topic_partitions"]:
@@ -122,9 +118,9 @@ def _topics_of(described: ConsumerGroupDescribeResponseDescribedGroup) -> Iterat
 def _with_operations(
     broker: Broker,
     context: RequestContext,
-    request: ConsumerGroupDescribeRequest,
-    described: ConsumerGroupDescribeResponseDescribedGroup,
-) -> ConsumerGroupDescribeResponseDescribedGroup:
+    request: wire.ConsumerGroupDescribeRequest,
+    described: wire.ConsumerGroupDescribeResponseDescribedGroup,
+) -> wire.ConsumerGroupDescribeResponseDescribedGroup:
     operations = NOT_REQUESTED
     if request.include_authorized_operations and not described.get("error_code"):
         operations = broker.authorizer.operations(context, group(described["group_id"]))

@@ -29,11 +29,7 @@ from tidelog.server.request_context import RequestContext
 from tidelog.server.topics.internal_topics import automatic_topic, partition_of
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        Coordinator,
-        FindCoordinatorRequest,
-        FindCoordinatorResponse,
-    )
+    from tidelog.protocol.message_types import groups as wire
     from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
@@ -42,10 +38,12 @@ _SEVERAL_KEYS = 4
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC}
 _RESOURCES = {0: group, 1: transactional_id}
 """The authorization resources by key type."""
-_NO_BROKER: Final[Coordinator] = {"node_id": -1, "host": "", "port": -1}
+_NO_BROKER: Final[wire.Coordinator] = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.FindCoordinatorRequest
+) -> wire.FindCoordinatorResponse:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -71,21 +69,23 @@ async def _prepare(broker: Broker, topic: str, keys: Collection[str]) -> None:
         await _write_topic_id(broker, partition)
 
 
-def _denied(context: RequestContext, resource: Resource) -> Coordinator:
+def _denied(context: RequestContext, resource: Resource) -> wire.Coordinator:
     """Return the authorization error; from v4 on without a message."""
     error = failure(resource.type)
     message = error.message if context.version < _SEVERAL_KEYS else ""
     return {**_NO_BROKER, "error_code": error.code, "error_message": message}
 
 
-def refuse(context: RequestContext, request: FindCoordinatorRequest, error: TidelogError) -> FindCoordinatorResponse:
-    failed: Coordinator = {**_NO_BROKER, "error_code": error_code_of(error), "error_message": error.message}
+def refuse(
+    context: RequestContext, request: wire.FindCoordinatorRequest, error: TidelogError
+) -> wire.FindCoordinatorResponse:
+    failed: wire.Coordinator = {**_NO_BROKER, "error_code": error_code_of(error), "error_message": error.message}
     if context.version < _SEVERAL_KEYS:
         return _single(failed)
     return {"coordinators": [{**failed, "key": key} for key in request.coordinator_keys]}
 
 
-def _single(one: Coordinator) -> FindCoordinatorResponse:
+def _single(one: wire.Coordinator) -> wire.FindCoordinatorResponse:
     """Return the response for one key, up to v3."""
     return {
         "error_code": one["error_code"],
@@ -117,7 +117,7 @@ async def _write_topic_id(broker: Broker, partition: TopicPartition) -> None:
         await broker.in_thread(log.write_topic_id)
 
 
-def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
+def _coordinator(broker: Broker, context: RequestContext, topic: str, key: str) -> wire.Coordinator:
     image = broker.metadata.image
     state = image.partition(_partition_of(broker, topic, key))
     leader = None if state is None else image.brokers.get(state.leader)

@@ -19,18 +19,10 @@ from tidelog.server.groups.reports import described_group, listed_groups
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        DeleteGroupsRequest,
-        DeleteGroupsResponse,
-        DescribeGroupsRequest,
-        DescribeGroupsResponse,
-        DescribeGroupsResponseDescribedGroup,
-        ListGroupsRequest,
-        ListGroupsResponse,
-    )
+    from tidelog.protocol.message_types import groups as wire
 
 
-def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(broker: Broker, context: RequestContext, request: wire.ListGroupsRequest) -> wire.ListGroupsResponse:
     authorizer = broker.authorizer
     sees_all = authorizer.allows(context, Operation.DESCRIBE, CLUSTER, log_denial=False)
     listed = [
@@ -46,8 +38,8 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
 
 
 async def describe_groups(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse:
+    broker: Broker, context: RequestContext, request: wire.DescribeGroupsRequest
+) -> wire.DescribeGroupsResponse:
     names = dict.fromkeys(request.groups)
     return {
         "groups": [_with_operations(broker, context, request, group_id) async for group_id in yielding_to_loop(names)]
@@ -55,8 +47,8 @@ async def describe_groups(
 
 
 def _with_operations(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str
-) -> DescribeGroupsResponseDescribedGroup:
+    broker: Broker, context: RequestContext, request: wire.DescribeGroupsRequest, group_id: str
+) -> wire.DescribeGroupsResponseDescribedGroup:
     described = _described(broker, context, group_id)
     operations = NOT_REQUESTED
     if request.include_authorized_operations and not described.get("error_code"):
@@ -64,7 +56,7 @@ def _with_operations(
     return {**described, "authorized_operations": operations}
 
 
-def _described(broker: Broker, context: RequestContext, group_id: str) -> DescribeGroupsResponseDescribedGroup:
+def _described(broker: Broker, context: RequestContext, group_id: str) -> wire.DescribeGroupsResponseDescribedGroup:
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, group(group_id))
         return described_group(broker.groups.shard_of(group_id).groups, group_id, context.version)
@@ -72,7 +64,9 @@ def _described(broker: Broker, context: RequestContext, group_id: str) -> Descri
         return {"group_id": group_id, "error_code": ErrorCode(error.code)}
 
 
-async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def delete_groups(
+    broker: Broker, context: RequestContext, request: wire.DeleteGroupsRequest
+) -> wire.DeleteGroupsResponse:
     names = dict.fromkeys(request.groups_names)
     allowed = broker.authorizer.allowed(context, Operation.DELETE, group, names)
     results = [

@@ -30,18 +30,7 @@ from tidelog.server.transactions.verification import Membership
 from tidelog.server.transactions.verification import Operation as VerifiedOperation
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitResponse,
-        OffsetCommitResponsePartition,
-        OffsetCommitResponseTopic,
-        OffsetDeleteRequest,
-        OffsetDeleteResponse,
-        TxnOffsetCommitRequest,
-        TxnOffsetCommitRequestPartition,
-        TxnOffsetCommitResponse,
-    )
+    from tidelog.protocol.message_types import groups as wire
 
 
 class NamedPartition(Protocol):
@@ -84,7 +73,9 @@ class Part(NamedTuple, Generic[PartitionT]):
 # --- OffsetCommit ---
 
 
-async def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def offset_commit(
+    broker: Broker, context: RequestContext, request: wire.OffsetCommitRequest
+) -> wire.OffsetCommitResponse:
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     parts = _parts_of_commit(context, request, broker.groups.topics)
     refused = _refused(broker, context, parts)
@@ -94,16 +85,16 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
 
 
 def refuse_offset_commit(
-    context: RequestContext, request: OffsetCommitRequest, error: TidelogError
-) -> OffsetCommitResponse:
+    context: RequestContext, request: wire.OffsetCommitRequest, error: TidelogError
+) -> wire.OffsetCommitResponse:
     """Return the error for every partition."""
     parts = _parts_of_commit(context, request, None)
     return {"topics": _topics(parts, _all_failed(parts, error))}
 
 
 def _parts_of_commit(
-    context: RequestContext, request: OffsetCommitRequest, topics: Topics | None
-) -> list[Part[OffsetCommitRequestPartition]]:
+    context: RequestContext, request: wire.OffsetCommitRequest, topics: Topics | None
+) -> list[Part[wire.OffsetCommitRequestPartition]]:
     """Return the parts with their topics' names. If ``topics`` is None, the names of topic ids stay empty."""
     if context.version < _TOPIC_IDS:
         return [Part(one.name, one.partitions) for one in request.topics]
@@ -115,7 +106,7 @@ def _parts_of_commit(
 
 
 async def _committed(
-    broker: Broker, context: RequestContext, request: OffsetCommitRequest, offsets: list[OffsetToCommit]
+    broker: Broker, context: RequestContext, request: wire.OffsetCommitRequest, offsets: list[OffsetToCommit]
 ) -> Codes:
     claim = CommitClaim(member=claim_of(request, request.generation_id_or_member_epoch), version=context.version)
     retention_ms = None if request.retention_time == _DEFAULT_RETENTION else request.retention_time
@@ -133,8 +124,8 @@ async def _committed(
 
 
 async def txn_offset_commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
+    broker: Broker, context: RequestContext, request: wire.TxnOffsetCommitRequest
+) -> wire.TxnOffsetCommitResponse:
     broker.authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     parts = [Part(one.name, one.partitions) for one in request.topics]
@@ -145,15 +136,15 @@ async def txn_offset_commit(
 
 
 def refuse_txn_offset_commit(
-    _context: RequestContext, request: TxnOffsetCommitRequest, error: TidelogError
-) -> TxnOffsetCommitResponse:
+    _context: RequestContext, request: wire.TxnOffsetCommitRequest, error: TidelogError
+) -> wire.TxnOffsetCommitResponse:
     """Return the error for every partition."""
     parts = [Part(one.name, one.partitions) for one in request.topics]
     return {"topics": _topics(parts, _all_failed(parts, error))}
 
 
 async def _txn_committed(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]
+    broker: Broker, context: RequestContext, request: wire.TxnOffsetCommitRequest, offsets: list[OffsetToCommit]
 ) -> Codes:
     member = claim_of(request, request.generation_id)
     claim = CommitClaim(member=member, version=context.version, is_transactional=True)
@@ -175,7 +166,9 @@ def _client_code(context: RequestContext, code: ErrorCode) -> ErrorCode:
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_unknown else code
 
 
-async def _verified(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TransactionalProducer:
+async def _verified(
+    broker: Broker, context: RequestContext, request: wire.TxnOffsetCommitRequest
+) -> TransactionalProducer:
     partition = TopicPartition(GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
     membership = Membership(
         transactional_id=request.transactional_id,
@@ -194,7 +187,9 @@ async def _verified(broker: Broker, context: RequestContext, request: TxnOffsetC
 # --- OffsetDelete ---
 
 
-async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def offset_delete(
+    broker: Broker, context: RequestContext, request: wire.OffsetDeleteRequest
+) -> wire.OffsetDeleteResponse:
     broker.authorizer.require(context, Operation.DELETE, group(request.group_id))
     check_group_id(request.group_id)
     parts = [Part(one.name, one.partitions) for one in request.topics]
@@ -230,7 +225,8 @@ def _refused(
 
 
 def _offsets(
-    parts: Iterable[Part[OffsetCommitRequestPartition] | Part[TxnOffsetCommitRequestPartition]], refused: Codes
+    parts: Iterable[Part[wire.OffsetCommitRequestPartition] | Part[wire.TxnOffsetCommitRequestPartition]],
+    refused: Codes,
 ) -> list[OffsetToCommit]:
     """Return the offsets to commit, without those of ``refused`` partitions."""
     return [
@@ -245,11 +241,11 @@ def _all_failed(parts: Iterable[Part[PartitionT]], error: TidelogError) -> Codes
     return dict.fromkeys((name for part in parts for name in part.topic_partitions), error_code_of(error))
 
 
-def _topics(parts: Iterable[Part[PartitionT]], codes: Codes) -> list[OffsetCommitResponseTopic]:
+def _topics(parts: Iterable[Part[PartitionT]], codes: Codes) -> list[wire.OffsetCommitResponseTopic]:
     """Return the response's topics in request order. The three responses have the same form."""
-    topics: list[OffsetCommitResponseTopic] = []
+    topics: list[wire.OffsetCommitResponseTopic] = []
     for part in parts:
-        partitions: list[OffsetCommitResponsePartition] = [
+        partitions: list[wire.OffsetCommitResponsePartition] = [
             {"partition_index": name.partition, "error_code": codes[name]} for name in part.topic_partitions
         ]
         if part.has_id:

@@ -32,15 +32,7 @@ from tidelog.server.groups.shard import Shard
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.groups import (
-        OffsetFetchRequest,
-        OffsetFetchRequestTopic,
-        OffsetFetchRequestTopics,
-        OffsetFetchResponse,
-        OffsetFetchResponseGroup,
-        OffsetFetchResponsePartitions,
-        OffsetFetchResponseTopics,
-    )
+    from tidelog.protocol.message_types import groups as wire
     from tidelog.server.broker import Broker
 
 _SEVERAL_GROUPS = 8
@@ -48,7 +40,7 @@ _MEMBERS = 9
 """The first version that identifies the member of a consumer group."""
 _TOPIC_IDS = 10
 _GROUP_ERRORS = 2
-_NO_OFFSET: Final[OffsetFetchResponsePartitions] = {
+_NO_OFFSET: Final[wire.OffsetFetchResponsePartitions] = {
     "committed_offset": -1,
     "committed_leader_epoch": -1,
     "metadata": "",
@@ -75,7 +67,7 @@ class _Group(NamedTuple):
     member_epoch: int = -1
 
 
-async def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def handle(broker: Broker, context: RequestContext, request: wire.OffsetFetchRequest) -> wire.OffsetFetchResponse:
     if context.version >= _SEVERAL_GROUPS:
         once = {
             one.group_id: _Group(one.group_id, _by_name_or_id(one.topics), one.member_id, one.member_epoch)
@@ -86,13 +78,15 @@ async def handle(broker: Broker, context: RequestContext, request: OffsetFetchRe
     return {"topics": found["topics"], "error_code": found.get("error_code", ErrorCode.NONE)}
 
 
-def refuse(_context: RequestContext, _request: OffsetFetchRequest, error: TidelogError) -> OffsetFetchResponse:
+def refuse(
+    _context: RequestContext, _request: wire.OffsetFetchRequest, error: TidelogError
+) -> wire.OffsetFetchResponse:
     return {"error_code": error_code_of(error)}
 
 
 def _group(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest, asked: _Group
-) -> OffsetFetchResponseGroup:
+    broker: Broker, context: RequestContext, request: wire.OffsetFetchRequest, asked: _Group
+) -> wire.OffsetFetchResponseGroup:
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, group(asked.group_id))
         shard = broker.groups.shard_of(asked.group_id)
@@ -134,11 +128,11 @@ def _parts_of(broker: Broker, context: RequestContext, shard: Shard, asked: _Gro
     return [part._replace(name="" if topic is None else topic.name) for part, topic in ids]
 
 
-def _by_name(topics: Sequence[OffsetFetchRequestTopic] | None) -> list[_Part] | None:
+def _by_name(topics: Sequence[wire.OffsetFetchRequestTopic] | None) -> list[_Part] | None:
     return None if topics is None else [_Part(one.name, one.partition_indexes) for one in topics]
 
 
-def _by_name_or_id(topics: Sequence[OffsetFetchRequestTopics] | None) -> list[_Part] | None:
+def _by_name_or_id(topics: Sequence[wire.OffsetFetchRequestTopics] | None) -> list[_Part] | None:
     return None if topics is None else [_Part(one.name, one.partition_indexes, one.topic_id) for one in topics]
 
 
@@ -149,22 +143,22 @@ def _all_of(shard: Shard, group_id: str) -> list[_Part]:
     return [_Part(name, numbers) for name, numbers in by_topic.items()]
 
 
-def _read_topic(shard: Shard, asked: _Group, part: _Part, require_stable: bool) -> OffsetFetchResponseTopics:
+def _read_topic(shard: Shard, asked: _Group, part: _Part, require_stable: bool) -> wire.OffsetFetchResponseTopics:
     return {
         **_key(part),
         "partitions": [_partition(shard, asked.group_id, part, one, require_stable) for one in part.partitions],
     }
 
 
-def _key(part: _Part) -> OffsetFetchResponseTopics:
+def _key(part: _Part) -> wire.OffsetFetchResponseTopics:
     return {"name": part.name} if part.topic_id is None else {"topic_id": part.topic_id}
 
 
 def _partition(
     shard: Shard, group_id: str, part: _Part, number: int, require_stable: bool
-) -> OffsetFetchResponsePartitions:
+) -> wire.OffsetFetchResponsePartitions:
     partition = TopicPartition(part.name, number)
-    no_offset: OffsetFetchResponsePartitions = {**_NO_OFFSET, "partition_index": number}
+    no_offset: wire.OffsetFetchResponsePartitions = {**_NO_OFFSET, "partition_index": number}
     if require_stable and shard.offsets.has_pending(group_id, partition):
         return {**no_offset, "error_code": ErrorCode.UNSTABLE_OFFSET_COMMIT}
     committed = shard.offsets.of_group(group_id).get(partition)
@@ -178,7 +172,7 @@ def _partition(
     }
 
 
-def _refused(part: _Part, error: ErrorCode) -> OffsetFetchResponseTopics:
+def _refused(part: _Part, error: ErrorCode) -> wire.OffsetFetchResponseTopics:
     return {
         **_key(part),
         "partitions": [{**_NO_OFFSET, "partition_index": one, "error_code": error} for one in part.partitions],

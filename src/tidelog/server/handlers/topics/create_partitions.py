@@ -16,19 +16,16 @@ from tidelog.server.metadata.requests import NewPartitions, Outcome
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        CreatePartitionsRequest,
-        CreatePartitionsResponse,
-        CreatePartitionsTopic,
-        CreatePartitionsTopicResult,
-    )
+    from tidelog.protocol.message_types import topics as wire
     from tidelog.server.broker import Broker
 
 _FIRST_STRICT = 3
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.CreatePartitionsRequest
+) -> wire.CreatePartitionsResponse:
     times = Counter(asked.name for asked in request.topics)
     once = [name for name, count in times.items() if count == 1]
     allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)
@@ -57,7 +54,9 @@ async def handle(broker: Broker, context: RequestContext, request: CreatePartiti
     }
 
 
-def refuse(context: RequestContext, request: CreatePartitionsRequest, error: TidelogError) -> CreatePartitionsResponse:
+def refuse(
+    context: RequestContext, request: wire.CreatePartitionsRequest, error: TidelogError
+) -> wire.CreatePartitionsResponse:
     outcome = Outcome.of(error)
     return {"results": [_result(asked.name, outcome.error, outcome.message) for asked in request.topics]}
 
@@ -67,7 +66,7 @@ def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> boo
     return broker.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
 
 
-def _new_partitions(asked: CreatePartitionsTopic) -> NewPartitions:
+def _new_partitions(asked: wire.CreatePartitionsTopic) -> NewPartitions:
     assignments = asked.assignments
     return NewPartitions(
         topic=asked.name,
@@ -76,5 +75,5 @@ def _new_partitions(asked: CreatePartitionsTopic) -> NewPartitions:
     )
 
 
-def _result(name: str, code: ErrorCode, message: str | None) -> CreatePartitionsTopicResult:
+def _result(name: str, code: ErrorCode, message: str | None) -> wire.CreatePartitionsTopicResult:
     return {"name": name, "error_code": code, "error_message": message}

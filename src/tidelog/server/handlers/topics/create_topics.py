@@ -24,13 +24,7 @@ from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        CreatableTopic,
-        CreatableTopicConfigs,
-        CreatableTopicResult,
-        CreateTopicsRequest,
-        CreateTopicsResponse,
-    )
+    from tidelog.protocol.message_types import topics as wire
     from tidelog.server.broker import Broker
 
 _AT_ONCE = 20
@@ -39,7 +33,9 @@ _FIRST_STRICT = 6
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.CreateTopicsRequest
+) -> wire.CreateTopicsResponse:
     refused = _refused(request)
     left = [asked.name for asked in request.topics if asked.name not in refused]
     refused |= _denied(broker.authorizer, context, left)
@@ -63,7 +59,9 @@ async def handle(broker: Broker, context: RequestContext, request: CreateTopicsR
     }
 
 
-def refuse(context: RequestContext, request: CreateTopicsRequest, error: TidelogError) -> CreateTopicsResponse:
+def refuse(
+    context: RequestContext, request: wire.CreateTopicsRequest, error: TidelogError
+) -> wire.CreateTopicsResponse:
     outcome = Outcome.of(error)
     return {"topics": [_refusal(topic.name, outcome.error, outcome.message) for topic in request.topics]}
 
@@ -80,7 +78,7 @@ def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterab
     }
 
 
-def _refused(request: CreateTopicsRequest) -> dict[str, Outcome]:
+def _refused(request: wire.CreateTopicsRequest) -> dict[str, Outcome]:
     """Return the refused names and their errors."""
     times = Counter(asked.name for asked in request.topics)
     reasons = {name: "Duplicate topic name." for name, count in times.items() if count > 1}
@@ -98,7 +96,7 @@ def _denied(authorizer: Authorizer, context: RequestContext, names: Sequence[str
     return {name: denied for name in names if name not in allowed}
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
+def _new_topic(topic: wire.CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
@@ -115,9 +113,9 @@ class _Described:
         """Create it. ``shown`` has the topics whose configs the client may see."""
         self._config = config
         self._shown = shown
-        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+        self._known: dict[frozenset[tuple[str, str]], list[wire.CreatableTopicConfigs]] = {}
 
-    def of(self, result: TopicResult) -> CreatableTopicResult:
+    def of(self, result: TopicResult) -> wire.CreatableTopicResult:
         if result.name not in self._shown:
             return {
                 "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -131,19 +129,19 @@ class _Described:
             "configs": self._settings(result.configs),
         }
 
-    def _settings(self, texts: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    def _settings(self, texts: Mapping[str, str]) -> list[wire.CreatableTopicConfigs]:
         key = frozenset(texts.items())
         if key not in self._known:
             self._known[key] = [entry.created() for entry in topic_entries(texts, self._config)]
         return self._known[key]
 
 
-def _result(result: TopicResult, described: _Described) -> CreatableTopicResult:
+def _result(result: TopicResult, described: _Described) -> wire.CreatableTopicResult:
     assert result.name is not None
     if result.error is not ErrorCode.NONE:
         return _refusal(result.name, result.error, result.message)
     return {"name": result.name, "topic_id": result.topic_id, "error_message": None, **described.of(result)}
 
 
-def _refusal(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+def _refusal(name: str, code: ErrorCode, message: str | None) -> wire.CreatableTopicResult:
     return {"name": name, "error_code": code, "error_message": message}

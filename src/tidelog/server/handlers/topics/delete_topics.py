@@ -31,11 +31,7 @@ from tidelog.server.metadata.requests import TopicResult
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        DeletableTopicResult,
-        DeleteTopicsRequest,
-        DeleteTopicsResponse,
-    )
+    from tidelog.protocol.message_types import topics as wire
     from tidelog.server.broker import Broker
 
 _FIRST_WITH_DISABLED = 3
@@ -44,7 +40,9 @@ _FIRST_STRICT = 5
 _DISABLED = "Topic deletion is disabled."
 
 
-async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.DeleteTopicsRequest
+) -> wire.DeleteTopicsResponse:
     if not broker.config.flag("delete.topic.enable"):
         is_known = context.version >= _FIRST_WITH_DISABLED
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
@@ -58,7 +56,9 @@ async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsR
     return {"responses": [_result(result) for result in (*refused, *results)]}
 
 
-def refuse(context: RequestContext, request: DeleteTopicsRequest, error: TidelogError) -> DeleteTopicsResponse:
+def refuse(
+    context: RequestContext, request: wire.DeleteTopicsRequest, error: TidelogError
+) -> wire.DeleteTopicsResponse:
     code = error_code_of(error)
     keys: list[tuple[str | None, uuid.UUID | None]] = [(name, None) for name in request.topic_names]
     keys += [(asked.name, asked.topic_id) for asked in request.topics]
@@ -76,7 +76,7 @@ def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID
     return False
 
 
-def valid_entries(request: DeleteTopicsRequest) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
+def valid_entries(request: wire.DeleteTopicsRequest) -> tuple[list[TopicResult], list[str], list[uuid.UUID]]:
     """Return the results of invalid entries, and the names and ids of the others."""
     refused: list[TopicResult] = []
     names, ids = list(request.topic_names), list[uuid.UUID]()
@@ -149,7 +149,7 @@ def _refusal(name: str | None, topic_id: uuid.UUID | None, message: str) -> Topi
     return TopicResult(name=name, topic_id=topic_id, error=ErrorCode.INVALID_REQUEST, message=message)
 
 
-def _result(result: TopicResult) -> DeletableTopicResult:
+def _result(result: TopicResult) -> wire.DeletableTopicResult:
     return {
         "name": result.name,
         "topic_id": result.topic_id,

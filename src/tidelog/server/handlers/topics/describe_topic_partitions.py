@@ -23,19 +23,13 @@ from tidelog.server.topic_name import is_legal
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsRequestCursor,
-        DescribeTopicPartitionsResponse,
-        DescribeTopicPartitionsResponsePartition,
-        DescribeTopicPartitionsResponseTopic,
-    )
+    from tidelog.protocol.message_types import topics as wire
     from tidelog.server.broker import Broker
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+    broker: Broker, context: RequestContext, request: wire.DescribeTopicPartitionsRequest
+) -> wire.DescribeTopicPartitionsResponse:
     image = broker.metadata.image
     cursor = request.cursor
     asked = {one.name for one in request.topics}
@@ -43,7 +37,7 @@ def handle(
     _check(names, cursor, is_of_all=not asked)
     limit = max(min(broker.config.number("max.request.partition.size.limit"), request.response_partition_limit), 1)
     viewpoint = Viewpoint(image=image, listener=context.listener)
-    results: list[DescribeTopicPartitionsResponseTopic] = []
+    results: list[wire.DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if not broker.authorizer.allows(context, Operation.DESCRIBE, topic(name)):
             if asked:
@@ -67,43 +61,45 @@ def handle(
 
 
 def refuse(
-    context: RequestContext, request: DescribeTopicPartitionsRequest, error: TidelogError
-) -> DescribeTopicPartitionsResponse:
+    context: RequestContext, request: wire.DescribeTopicPartitionsRequest, error: TidelogError
+) -> wire.DescribeTopicPartitionsResponse:
     code = error_code_of(error)
     return {"topics": [_refused(one.name, code) for one in request.topics]}
 
 
-def _from_cursor(names: Iterable[str], cursor: DescribeTopicPartitionsRequestCursor | None) -> list[str]:
+def _from_cursor(names: Iterable[str], cursor: wire.DescribeTopicPartitionsRequestCursor | None) -> list[str]:
     return sorted(name for name in names if cursor is None or name >= cursor.topic_name)
 
 
-def _check(names: list[str], cursor: DescribeTopicPartitionsRequestCursor | None, *, is_of_all: bool) -> None:
+def _check(names: list[str], cursor: wire.DescribeTopicPartitionsRequestCursor | None, *, is_of_all: bool) -> None:
     if cursor is None:
         return
     if not is_of_all and cursor.topic_name not in names:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
+            f"wire.DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
         )
     if cursor.partition_index < 0:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            "DescribeTopicPartitionsRequest cursor partition must be valid: "
+            "wire.DescribeTopicPartitionsRequest cursor partition must be valid: "
             f"Cursor(topicName='{cursor.topic_name}', partitionIndex={cursor.partition_index})",
         )
 
 
 def _page(
-    topics: list[DescribeTopicPartitionsResponseTopic], name: str, partition: int
-) -> DescribeTopicPartitionsResponse:
+    topics: list[wire.DescribeTopicPartitionsResponseTopic], name: str, partition: int
+) -> wire.DescribeTopicPartitionsResponse:
     return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": partition}}
 
 
-def _described(viewpoint: Viewpoint, topic: Topic) -> list[DescribeTopicPartitionsResponsePartition]:
+def _described(viewpoint: Viewpoint, topic: Topic) -> list[wire.DescribeTopicPartitionsResponsePartition]:
     return [_partition(viewpoint, number, state) for number, state in sorted(topic.partitions.items())]
 
 
-def _partition(viewpoint: Viewpoint, number: int, state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    viewpoint: Viewpoint, number: int, state: PartitionState
+) -> wire.DescribeTopicPartitionsResponsePartition:
     """Return the partition without an error: a leader id of -1 shows that it has no leader."""
     found = viewpoint.partition(number, state)
     return {
@@ -119,8 +115,8 @@ def _partition(viewpoint: Viewpoint, number: int, state: PartitionState) -> Desc
 
 
 def _topic(
-    found: Topic, partitions: list[DescribeTopicPartitionsResponsePartition], operations: int
-) -> DescribeTopicPartitionsResponseTopic:
+    found: Topic, partitions: list[wire.DescribeTopicPartitionsResponsePartition], operations: int
+) -> wire.DescribeTopicPartitionsResponseTopic:
     return {
         "name": found.name,
         "topic_id": found.id,
@@ -130,11 +126,11 @@ def _topic(
     }
 
 
-def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+def _refused(name: str, code: ErrorCode) -> wire.DescribeTopicPartitionsResponseTopic:
     return {"error_code": code, "name": name, "topic_authorized_operations": NOT_REQUESTED}
 
 
-def _missing(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, operations: int) -> wire.DescribeTopicPartitionsResponseTopic:
     return {
         "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         "name": name,

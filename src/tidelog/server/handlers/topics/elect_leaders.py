@@ -21,16 +21,13 @@ from tidelog.server.metadata.requests import ElectionType, Outcome
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        ElectLeadersRequest,
-        ElectLeadersResponse,
-        ReplicaElectionResult,
-        TopicPartitions,
-    )
+    from tidelog.protocol.message_types import topics as wire
     from tidelog.server.broker import Broker
 
 
-async def handle(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.ElectLeadersRequest
+) -> wire.ElectLeadersResponse:
     broker.authorizer.require(context, Operation.ALTER)
     asked = request.topic_partitions
     if asked is None:
@@ -43,14 +40,16 @@ async def handle(broker: Broker, context: RequestContext, request: ElectLeadersR
     return {"replica_election_results": _in_request_order(asked, await _elected(broker, request, partitions))}
 
 
-def refuse(context: RequestContext, request: ElectLeadersRequest, error: TidelogError) -> ElectLeadersResponse:
+def refuse(
+    context: RequestContext, request: wire.ElectLeadersRequest, error: TidelogError
+) -> wire.ElectLeadersResponse:
     outcome = Outcome.of(error)
     results = _in_request_order(request.topic_partitions or (), defaultdict(lambda: outcome))
     return {"error_code": outcome.error, "replica_election_results": results}
 
 
 async def _elected(
-    broker: Broker, request: ElectLeadersRequest, partitions: Sequence[TopicPartition] | None
+    broker: Broker, request: wire.ElectLeadersRequest, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, Outcome]:
     kind = request.election_type
     if kind not in tuple(ElectionType):
@@ -59,21 +58,21 @@ async def _elected(
 
 
 def _in_request_order(
-    asked: Sequence[TopicPartitions], outcomes: Mapping[TopicPartition, Outcome]
-) -> list[ReplicaElectionResult]:
+    asked: Sequence[wire.TopicPartitions], outcomes: Mapping[TopicPartition, Outcome]
+) -> list[wire.ReplicaElectionResult]:
     return [
         _result(topic.topic, [(number, outcomes[TopicPartition(topic.topic, number)]) for number in topic.partitions])
         for topic in asked
     ]
 
 
-def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[ReplicaElectionResult]:
+def _by_topic(outcomes: Mapping[TopicPartition, Outcome]) -> list[wire.ReplicaElectionResult]:
     rows = sorted((name.topic, name.partition, outcome) for name, outcome in outcomes.items())
     groups = groupby(rows, key=itemgetter(0))
     return [_result(topic, [(number, outcome) for _, number, outcome in group]) for topic, group in groups]
 
 
-def _result(topic: str, partitions: Sequence[tuple[int, Outcome]]) -> ReplicaElectionResult:
+def _result(topic: str, partitions: Sequence[tuple[int, Outcome]]) -> wire.ReplicaElectionResult:
     return {
         "topic": topic,
         "partition_result": [

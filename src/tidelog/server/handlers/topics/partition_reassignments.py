@@ -18,19 +18,12 @@ from tidelog.server.metadata.requests import Outcome, Reassignment
 from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.topics import (
-        AlterPartitionReassignmentsRequest,
-        AlterPartitionReassignmentsResponse,
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse,
-        OngoingPartitionReassignment,
-        ReassignableTopicResponse,
-    )
+    from tidelog.protocol.message_types import topics as wire
 
 
 async def alter_reassignments(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
+    broker: Broker, context: RequestContext, request: wire.AlterPartitionReassignmentsRequest
+) -> wire.AlterPartitionReassignmentsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     wanted = [
         Reassignment(topic.name, partition.partition_index, partition.replicas)
@@ -49,8 +42,8 @@ async def alter_reassignments(
 
 
 def refuse_alter_reassignments(
-    _context: RequestContext, request: AlterPartitionReassignmentsRequest, error: TidelogError
-) -> AlterPartitionReassignmentsResponse:
+    _context: RequestContext, request: wire.AlterPartitionReassignmentsRequest, error: TidelogError
+) -> wire.AlterPartitionReassignmentsResponse:
     """Return the error for the whole request and for every partition."""
     outcome = Outcome.of(error)
     responses = _responses(request, repeat(outcome))
@@ -58,8 +51,8 @@ def refuse_alter_reassignments(
 
 
 def _responses(
-    request: AlterPartitionReassignmentsRequest, outcomes: Iterable[Outcome]
-) -> list[ReassignableTopicResponse]:
+    request: wire.AlterPartitionReassignmentsRequest, outcomes: Iterable[Outcome]
+) -> list[wire.ReassignableTopicResponse]:
     """Return the response's topics, with one outcome per partition in request order."""
     left = iter(outcomes)
     return [
@@ -79,8 +72,8 @@ def _responses(
 
 
 def list_reassignments(
-    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+    broker: Broker, context: RequestContext, request: wire.ListPartitionReassignmentsRequest
+) -> wire.ListPartitionReassignmentsResponse:
     broker.authorizer.require(context, Operation.DESCRIBE)
     topics = broker.metadata.image.topics
     wanted: list[tuple[Topic, Iterable[int]]]
@@ -94,7 +87,7 @@ def list_reassignments(
     return {"error_message": None, "topics": [{"name": name, "partitions": partitions} for name, partitions in listed]}
 
 
-def _ongoing(topic: Topic, numbers: Iterable[int]) -> list[OngoingPartitionReassignment]:
+def _ongoing(topic: Topic, numbers: Iterable[int]) -> list[wire.OngoingPartitionReassignment]:
     states = {number: topic.partitions[number] for number in sorted(numbers) if number in topic.partitions}
     return [
         {

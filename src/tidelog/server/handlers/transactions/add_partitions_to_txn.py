@@ -25,13 +25,7 @@ from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.transactions import (
-        AddPartitionsToTxnRequest,
-        AddPartitionsToTxnResponse,
-        AddPartitionsToTxnTopic,
-        AddPartitionsToTxnTopicResult,
-        AddPartitionsToTxnTransaction,
-    )
+    from tidelog.protocol.message_types import transactions as wire
 
 _FROM_BROKERS_SINCE = 4
 
@@ -48,8 +42,8 @@ class _TransactionRequest:
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse:
+    broker: Broker, context: RequestContext, request: wire.AddPartitionsToTxnRequest
+) -> wire.AddPartitionsToTxnResponse:
     if context.version < _FROM_BROKERS_SINCE:
         part = _producers_transaction(request)
         broker.authorizer.require(context, Operation.WRITE, transactional_id(part.transactional_id))
@@ -66,8 +60,8 @@ async def handle(
 
 
 def refuse(
-    context: RequestContext, request: AddPartitionsToTxnRequest, error: TidelogError
-) -> AddPartitionsToTxnResponse:
+    context: RequestContext, request: wire.AddPartitionsToTxnRequest, error: TidelogError
+) -> wire.AddPartitionsToTxnResponse:
     code = client_code(error, context.version)
     if context.version >= _FROM_BROKERS_SINCE:
         return {"error_code": code}
@@ -105,7 +99,7 @@ def _refused(
     return unknown | {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in partitions if name.topic in denied}
 
 
-def _producers_transaction(request: AddPartitionsToTxnRequest) -> _TransactionRequest:
+def _producers_transaction(request: wire.AddPartitionsToTxnRequest) -> _TransactionRequest:
     return _TransactionRequest(
         transactional_id=request.v3_and_below_transactional_id,
         producer=ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
@@ -115,7 +109,7 @@ def _producers_transaction(request: AddPartitionsToTxnRequest) -> _TransactionRe
     )
 
 
-def _brokers_transaction(transaction: AddPartitionsToTxnTransaction) -> _TransactionRequest:
+def _brokers_transaction(transaction: wire.AddPartitionsToTxnTransaction) -> _TransactionRequest:
     return _TransactionRequest(
         transactional_id=transaction.transactional_id,
         producer=ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
@@ -125,11 +119,11 @@ def _brokers_transaction(transaction: AddPartitionsToTxnTransaction) -> _Transac
     )
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:
+def _partitions(topics: Iterable[wire.AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(one.name, number) for one in topics for number in one.partitions)
 
 
-def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[wire.AddPartitionsToTxnTopicResult]:
     return [
         {
             "name": name,

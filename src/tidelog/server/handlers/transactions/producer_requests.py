@@ -22,14 +22,7 @@ from tidelog.server.transactions.rules.initialization import Initialization
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.transactions import (
-        AddOffsetsToTxnRequest,
-        AddOffsetsToTxnResponse,
-        EndTxnRequest,
-        EndTxnResponse,
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-    )
+    from tidelog.protocol.message_types import transactions as wire
 
 _INIT_PRODUCER_ID_KNOWS_FENCED = 4
 _KNOWS_FENCED = 2
@@ -46,8 +39,8 @@ def client_code(error: TidelogError, version: int, *, knows_fenced: int = _KNOWS
 
 
 async def init_producer_id(
-    broker: Broker, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse:
+    broker: Broker, context: RequestContext, request: wire.InitProducerIdRequest
+) -> wire.InitProducerIdResponse:
     _authorize(broker.authorizer, context, request.transactional_id)
     named = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if (named.producer_id == NO_PRODUCER_ID) != (named.producer_epoch == NO_EPOCH):
@@ -74,8 +67,8 @@ def _authorize(authorizer: Authorizer, context: RequestContext, name: str | None
 
 
 def refuse_init_producer_id(
-    context: RequestContext, _request: InitProducerIdRequest, error: TidelogError
-) -> InitProducerIdResponse:
+    context: RequestContext, _request: wire.InitProducerIdRequest, error: TidelogError
+) -> wire.InitProducerIdResponse:
     code = client_code(error, context.version, knows_fenced=_INIT_PRODUCER_ID_KNOWS_FENCED)
     return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_EPOCH}
 
@@ -84,8 +77,8 @@ def refuse_init_producer_id(
 
 
 async def add_offsets_to_txn(
-    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse:
+    broker: Broker, context: RequestContext, request: wire.AddOffsetsToTxnRequest
+) -> wire.AddOffsetsToTxnResponse:
     broker.authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
     broker.authorizer.require(context, Operation.READ, group(request.group_id))
     await broker.transactions.add_partitions(
@@ -98,15 +91,15 @@ async def add_offsets_to_txn(
 
 
 def refuse_add_offsets_to_txn(
-    context: RequestContext, _request: AddOffsetsToTxnRequest, error: TidelogError
-) -> AddOffsetsToTxnResponse:
+    context: RequestContext, _request: wire.AddOffsetsToTxnRequest, error: TidelogError
+) -> wire.AddOffsetsToTxnResponse:
     return {"error_code": client_code(error, context.version)}
 
 
 # --- EndTxn ---
 
 
-async def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def end_txn(broker: Broker, context: RequestContext, request: wire.EndTxnRequest) -> wire.EndTxnResponse:
     broker.authorizer.require(context, Operation.WRITE, transactional_id(request.transactional_id))
     ending = Ending(
         producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
@@ -117,6 +110,6 @@ async def end_txn(broker: Broker, context: RequestContext, request: EndTxnReques
     return {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
 
 
-def refuse_end_txn(context: RequestContext, _request: EndTxnRequest, error: TidelogError) -> EndTxnResponse:
+def refuse_end_txn(context: RequestContext, _request: wire.EndTxnRequest, error: TidelogError) -> wire.EndTxnResponse:
     code = client_code(error, context.version)
     return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_EPOCH}

@@ -18,23 +18,17 @@ from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.listing import TransactionFilter
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.transactions import (
-        DescribeTransactionsRequest,
-        DescribeTransactionsResponse,
-        DescribeTransactionsResponseTransactionState,
-        ListTransactionsRequest,
-        ListTransactionsResponse,
-    )
+    from tidelog.protocol.message_types import transactions as wire
 
 
 def describe_transactions(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
+    broker: Broker, context: RequestContext, request: wire.DescribeTransactionsRequest
+) -> wire.DescribeTransactionsResponse:
     names = dict.fromkeys(request.transactional_ids)
     return {"transaction_states": [_state(broker, context, name) for name in names]}
 
 
-def _state(broker: Broker, context: RequestContext, name: str) -> DescribeTransactionsResponseTransactionState:
+def _state(broker: Broker, context: RequestContext, name: str) -> wire.DescribeTransactionsResponseTransactionState:
     try:
         broker.authorizer.require(context, Operation.DESCRIBE, transactional_id(name))
         record = broker.transactions.describe(name).record
@@ -54,8 +48,8 @@ def _state(broker: Broker, context: RequestContext, name: str) -> DescribeTransa
 
 
 def list_transactions(
-    broker: Broker, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse:
+    broker: Broker, context: RequestContext, request: wire.ListTransactionsRequest
+) -> wire.ListTransactionsResponse:
     wanted = TransactionFilter.of(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,

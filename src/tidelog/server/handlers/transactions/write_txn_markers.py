@@ -17,18 +17,15 @@ from tidelog.server.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.transactions import (
-        WritableTxnMarker,
-        WritableTxnMarkerTopicResult,
-        WriteTxnMarkersRequest,
-        WriteTxnMarkersResponse,
-    )
+    from tidelog.protocol.message_types import transactions as wire
 
 _AT_ONCE: Final = 100
 """Markers to begin before other tasks of the event loop get a turn."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: wire.WriteTxnMarkersRequest
+) -> wire.WriteTxnMarkersResponse:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, log_denial=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     tasks = [
@@ -38,15 +35,17 @@ async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarke
     return _by_producer(zip(request.markers, await asyncio.gather(*tasks), strict=True))
 
 
-def refuse(_context: RequestContext, request: WriteTxnMarkersRequest, error: TidelogError) -> WriteTxnMarkersResponse:
+def refuse(
+    _context: RequestContext, request: wire.WriteTxnMarkersRequest, error: TidelogError
+) -> wire.WriteTxnMarkersResponse:
     """Return the error for every partition."""
     code = error_code_of(error)
     return _by_producer((marker, dict.fromkeys(_partitions(marker), code)) for marker in request.markers)
 
 
 def _by_producer(
-    results: Iterable[tuple[WritableTxnMarker, Mapping[TopicPartition, ErrorCode]]],
-) -> WriteTxnMarkersResponse:
+    results: Iterable[tuple[wire.WritableTxnMarker, Mapping[TopicPartition, ErrorCode]]],
+) -> wire.WriteTxnMarkersResponse:
     """Return the response's fields by producer. A producer may have many markers."""
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker, codes in results:
@@ -56,7 +55,7 @@ def _by_producer(
     }
 
 
-def _marker(marker: WritableTxnMarker) -> Marker:
+def _marker(marker: wire.WritableTxnMarker) -> Marker:
     return Marker(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -66,11 +65,11 @@ def _marker(marker: WritableTxnMarker) -> Marker:
     )
 
 
-def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+def _partitions(marker: wire.WritableTxnMarker) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes]
 
 
-def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+def _by_topic(errors: Mapping[TopicPartition, ErrorCode]) -> list[wire.WritableTxnMarkerTopicResult]:
     return [
         {
             "name": topic,

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: it moves partitions to other log directories while clients use them.
+"""AlterReplicaLogDirs and DescribeLogDirs: moves between log directories, and their logs (KIP-113).
 
 ===========================================  ======================================================================
 the partition, or the log directory          result
@@ -12,16 +12,21 @@ the replica is not here yet                  REPLICA_NOT_AVAILABLE; it will be c
 the replica is here                          NONE; the move begins. The current log directory cancels a move
 ===========================================  ======================================================================
 
-If a request names several log directories for a partition, the last one counts. Partitions of a request that are
-refused for the same reason share one line in the log. Thread rule: the event loop only; moves begin in a background
-thread. Source: Kafka's ``ReplicaManager.alterReplicaLogDirs`` (KIP-113).
+Clients use the partitions during a move. If a request names several log directories for a partition, the last one
+counts. Partitions of a request that are refused for the same reason share one line in the log.
+
+A description has the logs and errors of each log directory (KIP-827, KIP-1066). A future log's ``offset_lag`` is its
+distance to the current log's end. A current log's is its distance to the high watermark, which is 0 because all records
+are here. Thread rule: the event loop only. Moves begin, and disks are read, in a background thread. Source: Kafka's
+``ReplicaManager``.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,20 +36,18 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.request_context import RequestContext
 from tidelog.server.shortened_text import shortened
+from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.data import (
-        AlterReplicaLogDirPartitionResult,
-        AlterReplicaLogDirsRequest,
-        AlterReplicaLogDirsResponse,
-    )
+    from tidelog.protocol.message_types import data as wire
     from tidelog.server.broker import Broker
 
 _log = logging.getLogger(__name__)
 
 _LONGEST_NAME: Final = 255
 _FUTURE_SUFFIX_BYTES: Final = 1 + 32 + len("-future")
+_UNKNOWN_SPACE = -1
 
 
 class _Directory(NamedTuple):
@@ -53,9 +56,9 @@ class _Directory(NamedTuple):
     """The reason why no partition can move there."""
 
 
-async def handle(
-    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
+async def alter_replica_log_dirs(
+    broker: Broker, context: RequestContext, request: wire.AlterReplicaLogDirsRequest
+) -> wire.AlterReplicaLogDirsResponse:
     broker.authorizer.require(context, Operation.ALTER)
     directories: dict[str, _Directory] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -75,14 +78,14 @@ async def handle(
     return _results(codes)
 
 
-def refuse(
-    _context: RequestContext, request: AlterReplicaLogDirsRequest, error: TidelogError
-) -> AlterReplicaLogDirsResponse:
+def refuse_alter_replica_log_dirs(
+    _context: RequestContext, request: wire.AlterReplicaLogDirsRequest, error: TidelogError
+) -> wire.AlterReplicaLogDirsResponse:
     """Return the error for every partition."""
     return _results(dict.fromkeys(_wanted(request), error_code_of(error)))
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+def _wanted(request: wire.AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     """Return the log directory for each partition."""
     return {
         TopicPartition(topic.name, number): directory.path
@@ -92,8 +95,8 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     }
 
 
-def _results(codes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
+def _results(codes: Mapping[TopicPartition, ErrorCode]) -> wire.AlterReplicaLogDirsResponse:
+    results: dict[str, list[wire.AlterReplicaLogDirPartitionResult]] = defaultdict(list)
     for name, code in codes.items():
         results[name.topic].append({"partition_index": name.partition, "error_code": code})
     return {"results": [{"topic_name": topic, "partitions": partitions} for topic, partitions in results.items()]}
@@ -125,3 +128,74 @@ def _directory(logs: LogManager, text: str) -> _Directory:
     elif path in logs.cordoned:
         refusal = ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {text} is cordoned"
     return _Directory(path, refusal)
+
+
+def refuse_describe_log_dirs(
+    _context: RequestContext, _request: wire.DescribeLogDirsRequest, error: TidelogError
+) -> wire.DescribeLogDirsResponse:
+    """Return the error. Versions without ``error_code`` get only the empty results."""
+    return {"error_code": error_code_of(error), "results": []}
+
+
+async def describe_log_dirs(
+    broker: Broker, context: RequestContext, request: wire.DescribeLogDirsRequest
+) -> wire.DescribeLogDirsResponse:
+    broker.authorizer.require(context, Operation.DESCRIBE)
+    wanted: Collection[TopicPartition] | None = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+    return {"error_code": 0, "results": await broker.in_thread(_describe, broker.logs, wanted)}
+
+
+def _describe(logs: LogManager, wanted: Collection[TopicPartition] | None) -> list[wire.DescribeLogDirsResult]:
+    """Describe the log directories with the ``wanted`` partitions, or all. Thread rule: a background thread."""
+    logs.handle_failures()
+    online = [_describe_directory(logs, directory.path, directory.logs, wanted) for directory in logs.online]
+    offline: list[wire.DescribeLogDirsResult] = [
+        {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path.absolute())} for path in logs.offline
+    ]
+    return online + offline
+
+
+def _describe_directory(
+    logs: LogManager,
+    path: Path,
+    found: Mapping[TopicPartition, PartitionLog],
+    wanted: Collection[TopicPartition] | None,
+) -> wire.DescribeLogDirsResult:
+    topics: dict[str, list[wire.DescribeLogDirsPartition]] = defaultdict(list)
+    for partition, log in sorted(dict(found).items()):
+        if wanted is None or partition in wanted:
+            topics[partition.topic].append(_describe_log(logs, partition, log))
+    total_bytes, usable_bytes = _space(path)
+    return {
+        "error_code": 0,
+        "log_dir": str(path.absolute()),
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": total_bytes,
+        "usable_bytes": usable_bytes,
+        "is_cordoned": path in logs.cordoned,
+    }
+
+
+def _describe_log(logs: LogManager, partition: TopicPartition, log: PartitionLog) -> wire.DescribeLogDirsPartition:
+    current = logs.log(partition)
+    is_future = log is not current
+    lag = -1
+    if current is not None:
+        lag = current.end_offset - log.end_offset if is_future else max(current.high_watermark - log.end_offset, 0)
+    return {
+        "partition_index": partition.partition,
+        "partition_size": log.size,
+        "offset_lag": lag,
+        "is_future_key": is_future,
+    }
+
+
+def _space(path: Path) -> tuple[int, int]:
+    """Return the disk's total and usable bytes, or -1 for both if it cannot be read."""
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return _UNKNOWN_SPACE, _UNKNOWN_SPACE
+    return usage.total, usage.free

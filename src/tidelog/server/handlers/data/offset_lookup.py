@@ -1,4 +1,4 @@
-"""ListOffsets: the offset of a partition's start, of its end, or of a time.
+"""ListOffsets and OffsetForLeaderEpoch: offsets of a partition by time, by position, or by leader epoch.
 
 ====================  ====  ==========  =====================================================================
 timestamp                   since       offset
@@ -13,31 +13,27 @@ earliest to upload    -6    v11         -1 (KIP-1023)
 any other             < 0               UNSUPPORTED_VERSION
 ====================  ====  ==========  =====================================================================
 
-A search by time may decompress batches, so it runs in a background thread. Thread rule: the event loop only. Source:
-Kafka's ``ReplicaManager.fetchOffset``.
+The end of a leader epoch shows where another log diverges (KIP-101, KIP-320). A search by time may decompress batches,
+so it runs in a background thread. Thread rule: the event loop only. Source: Kafka's ``ReplicaManager.fetchOffset``,
+``lastOffsetForLeaderEpoch``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import Isolation, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
-from tidelog.server.authorization.resource import topic
+from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.request_context import RequestContext
 from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 
 if TYPE_CHECKING:
-    from tidelog.protocol.message_types.data import (
-        ListOffsetsPartition,
-        ListOffsetsPartitionResponse,
-        ListOffsetsRequest,
-        ListOffsetsResponse,
-        ListOffsetsTopicResponse,
-    )
+    from tidelog.protocol.message_types import data as wire
     from tidelog.server.broker import Broker
 
 _SINCE: Final[Mapping[int, int]] = {
@@ -52,9 +48,12 @@ _SINCE: Final[Mapping[int, int]] = {
 _FIRST_WITH_NOT_AVAILABLE: Final = 5
 _CONSUMER: Final = -1
 _COMMITTED: Final = 1
+_UNKNOWN: Final[wire.EpochEndOffset] = {"error_code": 0, "leader_epoch": -1, "end_offset": -1}
 
 
-def refuse(_context: RequestContext, request: ListOffsetsRequest, error: TidelogError) -> ListOffsetsResponse:
+def refuse_list_offsets(
+    _context: RequestContext, request: wire.ListOffsetsRequest, error: TidelogError
+) -> wire.ListOffsetsResponse:
     """Return the error for every partition."""
     code = error_code_of(error)
     return {
@@ -71,12 +70,14 @@ def refuse(_context: RequestContext, request: ListOffsetsRequest, error: Tidelog
     }
 
 
-async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def list_offsets(
+    broker: Broker, context: RequestContext, request: wire.ListOffsetsRequest
+) -> wire.ListOffsetsResponse:
     asked = Counter((one.name, part.partition_index) for one in request.topics for part in one.partitions)
     allowed = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, (one.name for one in request.topics))
-    topics: list[ListOffsetsTopicResponse] = []
+    topics: list[wire.ListOffsetsTopicResponse] = []
     for one in request.topics:
-        partitions: list[ListOffsetsPartitionResponse] = []
+        partitions: list[wire.ListOffsetsPartitionResponse] = []
         for part in one.partitions:
             try:
                 if one.name not in allowed:
@@ -92,7 +93,7 @@ async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRe
 
 
 async def _list(
-    broker: Broker, version: int, request: ListOffsetsRequest, name: str, part: ListOffsetsPartition
+    broker: Broker, version: int, request: wire.ListOffsetsRequest, name: str, part: wire.ListOffsetsPartition
 ) -> ListedOffset | None:
     timestamp, leader_epoch = part.timestamp, part.current_leader_epoch
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
@@ -108,7 +109,7 @@ async def _list(
     return partition.list_offset(timestamp, isolation, leader_epoch)
 
 
-def _listed(found: ListedOffset | None) -> ListOffsetsPartitionResponse:
+def _listed(found: ListedOffset | None) -> wire.ListOffsetsPartitionResponse:
     if found is None:
         return {"error_code": 0, "timestamp": -1, "offset": -1}
     return {
@@ -124,3 +125,55 @@ def _code_for(version: int, error: TidelogError) -> ErrorCode:
     if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _FIRST_WITH_NOT_AVAILABLE:
         return ErrorCode.LEADER_NOT_AVAILABLE
     return code
+
+
+def refuse_offset_for_leader_epoch(
+    _context: RequestContext, request: wire.OffsetForLeaderEpochRequest, error: TidelogError
+) -> wire.OffsetForLeaderEpochResponse:
+    """Return the error for every partition."""
+    code = error_code_of(error)
+    return {
+        "topics": [
+            {"topic": one.topic, "partitions": [_failed(part, code) for part in one.partitions]}
+            for one in request.topics
+        ]
+    }
+
+
+def offset_for_leader_epoch(
+    broker: Broker, context: RequestContext, request: wire.OffsetForLeaderEpochRequest
+) -> wire.OffsetForLeaderEpochResponse:
+    allowed = _allowed(broker.authorizer, context, [one.topic for one in request.topics])
+    return {
+        "topics": [
+            {
+                "topic": one.topic,
+                "partitions": [_end_of(broker, one.topic, part, one.topic in allowed) for part in one.partitions],
+            }
+            for one in request.topics
+        ]
+    }
+
+
+def _allowed(authorizer: Authorizer, context: RequestContext, names: Collection[str]) -> Collection[str]:
+    """Return all topics for a broker, and the topics that a consumer may describe."""
+    if authorizer.allows(context, Operation.CLUSTER_ACTION, CLUSTER, log_denial=False):
+        return names
+    return authorizer.allowed(context, Operation.DESCRIBE, topic, names)
+
+
+def _end_of(broker: Broker, name: str, part: wire.OffsetForLeaderPartition, is_allowed: bool) -> wire.EpochEndOffset:
+    try:
+        if not is_allowed:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = broker.replicas.partition(TopicPartition(name, part.partition))
+        found = partition.epoch_end(part.leader_epoch, part.current_leader_epoch)
+    except TidelogError as error:
+        return _failed(part, error_code_of(error))
+    if found is None:
+        return {**_UNKNOWN, "partition": part.partition}
+    return {"partition": part.partition, "leader_epoch": found.epoch, "end_offset": found.end_offset, "error_code": 0}
+
+
+def _failed(part: wire.OffsetForLeaderPartition, code: ErrorCode) -> wire.EpochEndOffset:
+    return {**_UNKNOWN, "partition": part.partition, "error_code": code}
