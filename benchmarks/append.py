@@ -18,8 +18,8 @@ from benchmarks.measure import Case, MismatchError
 from tidelog.kernel import crc32c
 from tidelog.runtime import SystemClock
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 SIDES = ("tidelog", "kafka")

@@ -28,9 +28,9 @@ from tidelog.record.decode import decode_columns
 from tidelog.runtime import SystemClock
 from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 MAP_BYTES = 128 * 1024 * 1024

@@ -19,7 +19,7 @@ from benchmarks.measure import Case
 from benchmarks.recover import compare
 from benchmarks.worker import Done, Worker
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 

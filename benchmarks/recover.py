@@ -16,7 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.datasets import HUNDRED, MANY, SINGLE, linked_copy
 from benchmarks.measure import Case, MismatchError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 

@@ -27,9 +27,9 @@ from tidelog.record.build import build_batch
 from tidelog.runtime import SystemClock
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 BEGIN, END = "<!-- scaling: begin -->", "<!-- scaling: end -->"
 GIGABYTES = (1, 4, 10)

@@ -27,9 +27,9 @@ from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets
 from tidelog.storage.log.append.batch_write import write_single
 from tidelog.storage.log.append.producer_check import Appender
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 BEGIN, END = "<!-- steps: begin -->", "<!-- steps: end -->"

@@ -14,7 +14,7 @@ from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.config.value_text import KeyType, format_value
 from tidelog.model import ConfigError
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 NUMBERS = st.one_of(st.integers(-3, 20), st.integers(-(2**65), 2**65), st.sampled_from([2**31 - 1, 2**63 - 1]))
 ANY_TEXT = st.one_of(st.text(max_size=8), NUMBERS.map(str), st.floats().map(format_value), st.just(""))

@@ -47,7 +47,7 @@ def test_a_key_without_effect_is_only_shown() -> None:
 def test_a_key_with_effect_is_named_where_its_value_is_read() -> None:
     sources = [path for path in (ROOT / "src").rglob("*.py") if path.parent.name != "config"]
     texts = {path.relative_to(ROOT / "src").as_posix(): path.read_text() for path in sources}
-    log_config = texts.pop("tidelog/storage/log/config.py")
+    log_config = texts.pop("tidelog/storage/log/state/log_config.py")
     settings = log_config + (ROOT / "src/tidelog/config/synonyms.py").read_text()
     del texts["tidelog/cli/config.py"]  # it shows all keys
     code = "\n".join(texts.values())

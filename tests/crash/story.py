@@ -15,8 +15,8 @@ from typing import Any
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
 from tidelog.kernel import OffsetMap
 from tidelog.storage.cleaner.clean.clean_log import clean_log
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import ManualClock, SimulatedDisk
 

@@ -19,8 +19,8 @@ from tidelog.model import InvalidRecordError, Isolation, LogOffsetMetadata, Offs
 from tidelog.record.decode import decode_columns
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, LogReadRequest, OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 _ISOLATIONS = {

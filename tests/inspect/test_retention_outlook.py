@@ -12,7 +12,7 @@ from tidelog.inspect.durations import duration_text
 from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook, explain_retention
 from tidelog.inspect.retention.sentences import limit_text
 from tidelog.storage.log.change.retention import RetentionSegment, RetentionState, decide_retention
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 NOW = 1_000_000
 DAY = 24 * 3_600_000

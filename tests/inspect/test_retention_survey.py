@@ -19,7 +19,7 @@ from tidelog.inspect.retention import (
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources

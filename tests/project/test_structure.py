@@ -8,7 +8,7 @@ import structure
 
 from project.tree import ROOT
 
-MAX_PAIRS = 45
+MAX_PAIRS = 26
 """The number of pairs of folders that import each other. Lower it after removing one."""
 MAX_SOURCE_LINES = 92_300
 """The size of src. Lower it after a change that makes src smaller; a new feature may raise it."""

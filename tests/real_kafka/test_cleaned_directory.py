@@ -17,9 +17,9 @@ from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 pytestmark = pytest.mark.kafka
 

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 import tidelog
 from real_kafka.conftest import BrokerFactory
 from real_kafka.tools import ConsumedRecord, kafka_consume, kafka_dump_complaints, kafka_dump_log
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 pytestmark = pytest.mark.kafka
 

@@ -31,8 +31,8 @@ from real_kafka.damage import ACCIDENTS, CUTS, deal_out, reset_recovery_points
 from real_kafka.directories import differences
 from real_kafka.tools import kafka_recover
 from tidelog.model import StorageError
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.recovery.directory_recovery import recover
 
 pytestmark = pytest.mark.kafka

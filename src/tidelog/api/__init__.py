@@ -5,7 +5,7 @@ from tidelog.api.log import Log
 from tidelog.api.opening import open_directory, open_log
 from tidelog.api.producer import DirectoryProducer, Producer
 from tidelog.api.transaction import DirectoryTransaction, Transaction
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.list_offsets import ListedOffset
 from tidelog.storage.log.view.record_count import RecordCount
 

@@ -13,7 +13,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.storage.fs import BY_PATH, path_of
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.manager.logs.loading import ProgressListener

@@ -60,7 +60,7 @@ from tidelog.server.start_settings import StartSettings
 from tidelog.server.timers import LoopTimers, Timers
 from tidelog.server.topics.automatic_topics import AutomaticTopics
 from tidelog.storage.fs import LOCAL, FileSystem
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings

@@ -34,7 +34,7 @@ from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.security.listener_security import ListenerSecurity
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)

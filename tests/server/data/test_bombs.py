@@ -18,7 +18,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.record.attributes import GZIP, ZSTD
 from tidelog.record.compression import compress
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 _HEADER_BYTES, _COVERED_AT, _ATTRIBUTES = 61, 21, 2
 MIB = 1024 * 1024

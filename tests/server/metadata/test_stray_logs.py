@@ -13,8 +13,8 @@ from server.metadata.images import TOPIC_ID, image_of, partition_of, with_topic
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.replicas.replica_manager import is_stray
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.testing.manual_clock import ManualClock

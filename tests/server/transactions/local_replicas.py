@@ -11,8 +11,8 @@ from tidelog.runtime import Clock
 from tidelog.server.metadata.partition_state import NO_LEADER
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 

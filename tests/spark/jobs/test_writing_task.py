@@ -18,7 +18,7 @@ from log_maker import mark_clean
 from tidelog.model import TopicPartition
 from tidelog.spark.jobs.restoring.writing_task import Target, write_logs
 from tidelog.spark.schema import HEADERS
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 SCHEMA = pa.schema(
     [

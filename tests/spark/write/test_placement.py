@@ -14,7 +14,7 @@ from tidelog.model import ConfigError, InvalidRecordError, TidelogError, Unknown
 from tidelog.spark.write.placement import Placement
 from tidelog.spark.write.topic_layout import TopicLayout, TopicLayouts
 from tidelog.spark.write.write_options import WriteOptions
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 LAYOUTS = TopicLayouts(
     known={

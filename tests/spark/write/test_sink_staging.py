@@ -25,7 +25,7 @@ from tidelog.spark.write import staging
 from tidelog.spark.write.topic_layout import TopicLayout, TopicLayouts
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.adopt.staged_segment import read_staged
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 CLOCK = ManualClock(BASE_TIME)

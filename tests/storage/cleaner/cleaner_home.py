@@ -8,8 +8,8 @@ from typing import Any
 from log_maker import BASE_TIME, batch
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.fs import LOCAL, FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000

@@ -13,8 +13,8 @@ from tidelog.model import Isolation
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogRead, LogReadRequest, OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000

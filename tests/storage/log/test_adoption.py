@@ -25,8 +25,8 @@ from tidelog.model import (
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.log.adopt import staged_segment
 from tidelog.storage.log.adopt.staged_segment import read_staged
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 BATCHES = [plain(0, 3), plain(0, 1, size=300), plain(0, 10), plain(0, 2)]
 RECORDS = 16

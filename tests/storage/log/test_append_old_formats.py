@@ -24,7 +24,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.legacy import LegacyMessage, read_messages
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import Validated
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 FIRST = 1234

@@ -31,7 +31,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import Validated, analyze, assign_offsets
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 FIRST = 1234

@@ -22,7 +22,7 @@ from tidelog.model import InvalidRecordError, Refusal, TidelogError
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import Validated
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 FIRST = 100

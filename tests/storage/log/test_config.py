@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
-from tidelog.storage.log.config import LogConfig, property_name
+from tidelog.storage.log.state.log_config import LogConfig, property_name
 
 KAFKA_DEFAULTS = {
     "cleanup.policy": "delete",

@@ -8,8 +8,8 @@ import pytest
 
 from log_maker import plain, write_segment
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.producer_state import SnapshotFiles
 from tidelog.storage.segment.segment import LogSegment
 

@@ -11,8 +11,8 @@ import pytest
 from log_maker import BASE_TIME, plain
 from tidelog.kernel import scan_batches
 from tidelog.storage.index import OffsetIndexReader
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import DiskFault, Lost, ManualClock, SimulatedDisk
 
 ROOT = Path("/logs")

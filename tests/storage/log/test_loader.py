@@ -15,10 +15,10 @@ from power_cut import PowerCut
 from random_partition import random_partition
 from tidelog.model import StorageError, TidelogError
 from tidelog.storage.fs import LOCAL, LocalFileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.load.load_plan import RecoveryReason, decide_recovery, first_unflushed_base
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind
 

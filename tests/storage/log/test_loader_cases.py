@@ -17,8 +17,8 @@ from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch, data, mark_clean
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.index import AbortedTxn, OffsetIndexReader, TimeIndexReader, TransactionIndexReader
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 
 NOW = BASE_TIME + 1000

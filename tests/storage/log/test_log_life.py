@@ -24,8 +24,8 @@ from tidelog.model import (
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.producer_state import SnapshotFiles
 from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import FileKind, segment_file

@@ -31,8 +31,8 @@ from tidelog.model import (
     UnexpectedAppendOffsetError,
 )
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import ManualClock
 from tidelog.testing.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction

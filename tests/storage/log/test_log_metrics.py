@@ -10,8 +10,8 @@ from log_maker import BASE_TIME, batch, plain
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, Refusal
 from tidelog.runtime import Clock, SystemClock
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 
 def open_log(directory: Path, config: LogConfig | None = None, clock: Clock | None = None) -> PartitionLog:

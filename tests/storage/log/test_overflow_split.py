@@ -32,10 +32,10 @@ from power_cut import PowerCut
 from tidelog.model import Record, StorageError
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.segment_swap import swap_in
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory

@@ -18,9 +18,9 @@ from real_kafka.directories import differences
 from tidelog.kernel import scan_batches
 from tidelog.model import OffsetOverflowError, StorageError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadRequest, load_log
 from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.recovery.directory_recovery import recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 from tidelog.storage.producer import ProducerState

@@ -28,8 +28,8 @@ from tidelog.record.rows import columns_from_lists
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTxn, TimeIndexWriter, TransactionIndexReader
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000

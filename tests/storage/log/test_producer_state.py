@@ -16,9 +16,9 @@ from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.build import BatchFields, build_empty_batch
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.listing import list_partition
 from tidelog.storage.log.load.loader import LoadRequest, load_log
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
 from tidelog.storage.producer import LATE_TRANSACTION_BUFFER_MS, AppendOrigin, MarkerRecord, ProducerEntry

@@ -10,8 +10,8 @@ import pytest
 from log_maker import BASE_TIME, batch
 from tidelog.model import CorruptRecordError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 LARGE = 1 << 20

@@ -14,8 +14,8 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.index import OffsetIndexReader
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 NOW = BASE_TIME + 1_000_000

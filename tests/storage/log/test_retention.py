@@ -17,7 +17,7 @@ from tidelog.storage.log.change.retention import (
     deletes_by_policy,
     due_ms,
 )
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 NOW = 1_700_000_000_000
 KEEPS_ALL = LogConfig(retention_ms=-1, retention_bytes=-1)

@@ -19,7 +19,7 @@ from tidelog.model import Record
 from tidelog.record.decode import decode_chunk
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.time_lookup import (

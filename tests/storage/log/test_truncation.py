@@ -13,8 +13,8 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.epoch import EpochEntry
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing import ManualClock
 
 Open = Callable[..., PartitionLog]

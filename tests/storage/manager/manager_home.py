@@ -13,8 +13,8 @@ from tidelog.model import Isolation, Record, TopicPartition
 from tidelog.record.decode import decode_chunk, iter_records
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.fs import LOCAL, FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.testing import Chooser, DiskFault, ManualClock, ManualScheduler, SimulatedDisk

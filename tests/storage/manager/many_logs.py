@@ -18,8 +18,8 @@ from log_maker import BASE_TIME, plain
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL, raise_open_file_limit
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 
 CONFIG = LogConfig(segment_bytes=1024, index_interval_bytes=0)

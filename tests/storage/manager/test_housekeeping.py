@@ -13,8 +13,8 @@ import pytest
 from log_maker import BASE_TIME
 from storage.manager.manager_home import MARKER, RECOVERY_POINT, ManagerHome, fill
 from tidelog.model import TopicPartition
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.testing import ManualClock

@@ -32,7 +32,7 @@ from tidelog.model import (
 )
 from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL, FileSystem
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 HOUR_MS = 3_600_000

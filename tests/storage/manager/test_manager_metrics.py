@@ -15,8 +15,8 @@ from real_kafka.java import run_java
 from storage.manager.manager_home import MARKER, ManagerHome, fill
 from tidelog.model import InvalidRecordError, RecordTooLargeError, TopicPartition
 from tidelog.runtime.metrics import MetricRegistry
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.metrics.manager_metrics import METRICS, ManagerMetrics
 

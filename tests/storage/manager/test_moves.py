@@ -24,8 +24,8 @@ from tidelog.model import (
     UnknownTopicOrPartitionError,
 )
 from tidelog.runtime import ThreadScheduler
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import Chooser, Kept, Lost, PowerLoss

@@ -11,7 +11,7 @@ from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.writable.writable_directory import SingleLog, WritableDirectory
 from tidelog.storage.segment.segment import LogSegment

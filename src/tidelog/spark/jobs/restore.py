@@ -33,7 +33,7 @@ from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.schema import spark_schema
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL, path_of, require_disk
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory

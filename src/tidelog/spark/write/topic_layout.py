@@ -27,7 +27,7 @@ from tidelog.spark.write.write_options import WriteOptions
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import TimeIndexReader
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 

@@ -58,10 +58,10 @@ from tidelog.storage.log.change.replacement import (
     split_into_cleaned_segments,
 )
 from tidelog.storage.log.change.retention import RetentionDecision, RetentionState, decide_retention
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.loader import LoadedLog
 from tidelog.storage.log.load.open_request import OpenRequest, load_or_create, new_state
 from tidelog.storage.log.readable_log import ReadableLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_counters import LogCounters
 from tidelog.storage.log.state.log_epochs import LogEpochs
 from tidelog.storage.log.state.log_lifecycle import LogLifecycle

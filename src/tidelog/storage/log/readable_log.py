@@ -15,7 +15,7 @@ from typing import TypeVar
 from tidelog.kernel import BatchTable, scan_batches
 from tidelog.model import ClosedError, CorruptRecordError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.storage.index import AbortedTxn, TimestampOffset
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_counters import LogCounters, LogMetrics, log_metrics
 from tidelog.storage.log.state.log_lifecycle import LogLifecycle
 from tidelog.storage.log.state.log_read import LogRead, LogReadRequest, collect_aborted, read_segments, readable_end

@@ -33,8 +33,8 @@ from tidelog.model import DirectoryError, StorageError, TidelogError, TopicParti
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
 from tidelog.storage.manager.housekeeping import Housekeeping

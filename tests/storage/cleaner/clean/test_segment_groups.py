@@ -7,8 +7,8 @@ import pytest
 from log_maker import plain, write_segment
 from storage.cleaner.clean_home import CleanHome
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 REACH = 2**31 - 1
 WIDE = {"segment_bytes": REACH, "segment_index_bytes": REACH}

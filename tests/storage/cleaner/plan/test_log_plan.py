@@ -13,7 +13,7 @@ from storage.cleaner.cleaner_home import BOTH, COMPACT, DELETE, NOW
 from tidelog.model import TopicPartition
 from tidelog.storage.cleaner.plan.log_facts import LogFacts, SegmentFacts
 from tidelog.storage.cleaner.plan.log_plan import CompactionDecision, LogPlan, UncleanableLimit, filthiest, plan_log
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 T0 = TopicPartition("orders", 3)
 LAG = 60_000

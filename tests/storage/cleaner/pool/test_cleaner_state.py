@@ -14,7 +14,7 @@ from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.pool import cleaner_state
 from tidelog.storage.cleaner.pool.cleaner_state import IN_PROGRESS, CleanerState, LogToClean, PartitionState
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 T0, T1, T2 = (TopicPartition("wishing-well", number) for number in range(3))
 PAUSED = PartitionState(is_taken=False, pauses=1)

@@ -22,8 +22,8 @@ from log_maker import BASE_TIME
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.compact.compact import compact_directory, compact_into
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
 from tidelog.storage.manager.survey.setting_sources import SettingSources

@@ -20,7 +20,7 @@ from tidelog.model import (
 )
 from tidelog.storage.checkpoint import RECOVERY_POINT_CHECKPOINT, CleanShutdownFile, OffsetCheckpoint
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.recovery.directory_recovery import recover
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches

@@ -26,7 +26,7 @@ from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.transactions.verification import Membership, Operation, Verification, produce_error
 from tidelog.storage.log.append.append_result import AppendResult
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
 
 _log = logging.getLogger(__name__)

@@ -46,8 +46,8 @@ from tidelog.server.metadata.kraft.snapshot import (
     write_whole,
 )
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots
 from tidelog.storage.producer import AppendOrigin
 

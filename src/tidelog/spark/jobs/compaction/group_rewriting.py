@@ -24,7 +24,7 @@ from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache
 from tidelog.storage.cleaner.cleaner_settings import enough_map_bytes
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTxn
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import LastRecord
 from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.segment import LogSegment

@@ -17,8 +17,8 @@ from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactio
 from tidelog.storage.cleaner.clean.segment_groups import SegmentSizes, group_segments
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.index import AbortedTxn
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.compact.log_compaction import LogToCompact
 from tidelog.storage.producer import LastRecord
 from tidelog.storage.segment.segment import LogSegment

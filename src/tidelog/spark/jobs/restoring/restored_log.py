@@ -32,8 +32,8 @@ from tidelog.record.build import build_batches
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.adopt.adoption import FIRST_EPOCH
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.writers.record_writer import BULK_BATCH_BYTES, own_compression
 
 _RECORD = ["key", "value", "timestamp", "headers"]

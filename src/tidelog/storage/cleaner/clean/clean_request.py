@@ -11,7 +11,7 @@ from tidelog.kernel import OffsetMap
 from tidelog.model import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.index import AbortedTxn
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import LastRecord
 from tidelog.storage.segment.cleaned_segment import CleanedSegment
 from tidelog.storage.segment.segment import LogSegment

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.segment import LogSegment
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tidelog.config.columns import LONG_MAX
 from tidelog.model import TopicPartition
 from tidelog.storage.log.change.retention import RetentionSegment
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.record.attributes import CONTROL_FLAG, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.index_builder import IndexBuilder, offset_index_bytes, time_index_bytes
 from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES
 from tidelog.storage.segment.segment_reader import file_chunks

@@ -11,7 +11,7 @@ from typing import Self
 from tidelog.kernel import ProduceRules
 from tidelog.record.attributes import NONE, codec_number
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 
 _PRODUCERS_CHOICE = "producer"

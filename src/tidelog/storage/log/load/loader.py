@@ -32,7 +32,6 @@ from pathlib import Path
 from tidelog.model import CheckpointError, OffsetOverflowError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.load.leftover_files import clean_up, plan_cleanup, read_end_offset, replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import (
@@ -45,6 +44,7 @@ from tidelog.storage.log.load.load_plan import (
 from tidelog.storage.log.load.overflow_split import split_overflowed_segment
 from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.log.load.segment_effects import SegmentEffects
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file

@@ -20,8 +20,8 @@ from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, 
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.log.state.log_read import resolve_offset
 from tidelog.storage.log.state.log_segments import LogSegments

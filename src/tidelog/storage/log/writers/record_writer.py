@@ -19,8 +19,8 @@ from tidelog.record.compression import compress
 from tidelog.record.rows import columns_from_lists
 from tidelog.runtime import Clock
 from tidelog.storage.log.append.append_rules import stored_compression
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 
 if TYPE_CHECKING:
     import pyarrow

@@ -23,8 +23,8 @@ from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings, enough_map_bytes
 from tidelog.storage.cleaner.plan.log_plan import LogPlan
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.directory_state import DirectoryState
 from tidelog.storage.manager.compact.compact_plan import CompactionOutlook
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom

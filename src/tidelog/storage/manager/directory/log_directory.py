@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 from dataclasses import dataclass
 
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 
 UNKNOWN_BROKER_EPOCH = -1
 _SMALL_FILES = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from tidelog.model import ClosedError, ConfigError, StorageError, TopicPartition
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.logs.log_table import LogTable
 
 TopicSettings = Callable[[str], Mapping[str, str]]

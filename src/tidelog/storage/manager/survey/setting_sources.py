@@ -27,7 +27,7 @@ from tidelog.model import CheckpointError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC, COMPACTED_TOPICS
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from tidelog.model import TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.staged.roll_forward import remove_staged
 from tidelog.storage.manager.staged.sink_checkpoint import read_committed_batches
 from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedCommit, write_intent

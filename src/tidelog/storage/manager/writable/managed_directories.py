@@ -16,7 +16,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
 from tidelog.storage.fs import FileSystem, ForkGuard
-from tidelog.storage.log.config import LogConfig
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.logs.loading import ProgressListener
 from tidelog.storage.manager.manager_settings import ManagerSettings

@@ -16,8 +16,8 @@ from pathlib import Path
 from tidelog.model import ClosedError, LockedError, TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.fs import FileSystem, ForkGuard, run_all
-from tidelog.storage.log.config import LogConfig
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.writers.record_writer import RecordWriter
 from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
 from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
