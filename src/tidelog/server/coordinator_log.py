@@ -19,14 +19,17 @@ Thread rule: any thread. Source: Kafka's ``CoordinatorOperationExceptionHelper``
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from tidelog.kernel import BatchTable, ColumnDecoder
-from tidelog.model import Record
+from tidelog.model import Record, TidelogError
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.storage.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
 
 _COORDINATOR_CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -55,13 +58,28 @@ class LoggedRecord(NamedTuple):
     row: int
 
 
-def read_records(
-    log: PartitionLog, *, chunk_bytes: int, is_wanted: Callable[[], bool] = lambda: True
-) -> Iterator[LoggedRecord]:
-    """Yield all records of a log up to its current end, including those of control batches.
+def apply_records(
+    log: PartitionLog,
+    apply: Callable[[LoggedRecord], bool],
+    *,
+    chunk_bytes: int,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> None:
+    """Pass all records of a log up to its current end to ``apply``, including those of control batches.
 
-    Stop if ``is_wanted``, checked for each chunk, returns False. Raise TidelogError if the log cannot be read.
+    ``apply`` returns False for a record of an unknown type. These records are skipped with a log message, and so are
+    records that it cannot decode: one bad record costs one key, and not the whole partition. Stop if ``is_wanted``,
+    checked for each chunk, returns False. Raise TidelogError if the log cannot be read.
     """
+    for found in _records(log, chunk_bytes, is_wanted):
+        try:
+            if not apply(found):
+                _log.warning("%s: the record at offset %d has an unknown type", log.directory, found.record.offset)
+        except TidelogError as error:
+            _log.error("%s: skipped the record at offset %d: %s", log.directory, found.record.offset, error)
+
+
+def _records(log: PartitionLog, chunk_bytes: int, is_wanted: Callable[[], bool]) -> Iterator[LoggedRecord]:
     start = log.log_start_offset
     for data, table in log.read_through(start, log.end_offset, chunk_bytes):
         if not is_wanted():

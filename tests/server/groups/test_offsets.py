@@ -68,7 +68,7 @@ def subscription(*topics: str) -> bytes:
 def test_an_offset_of_no_group_makes_one_that_has_only_offsets() -> None:
     harness = ShardHarness()
     assert commit(harness, claim()) is ErrorCode.NONE
-    assert harness.classic.is_simple
+    assert harness.classic.protocol_type is None, "no member ever joined"
     assert offset(harness.reloaded()) == 5
 
 

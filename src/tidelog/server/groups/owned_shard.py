@@ -5,9 +5,8 @@ request meanwhile. Transactions that end during loading are remembered, because 
 the read. Clients get the same error from a partition whose log cannot be read (*failed*) as from a loading one.
 
 Loading applies the records in the sequence of the log. Records of a transaction are pending until its marker, and stay
-pending if the marker is missing: the transaction coordinator will write it. An unreadable or unknown record is skipped
-with a log message, so one bad record costs one key and not all groups of the partition. Memory is bounded by the live
-state and one chunk. Loading stops between two chunks if the partition was lost.
+pending if the marker is missing: the transaction coordinator will write it. Memory is bounded by the live state and one
+chunk. Loading stops between two chunks if the partition was lost.
 Thread rule: the event loop only, except for ``load_log``. Source: Kafka's ``CoordinatorLoaderImpl``.
 """
 
@@ -21,10 +20,10 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.control import ControlType, control_type
 from tidelog.record.internal_records.group_record import GroupRecord
-from tidelog.server.coordinator_log import LoggedRecord, read_records
+from tidelog.server.coordinator_log import LoggedRecord, apply_records
 from tidelog.server.groups.group_topics import Topics
 from tidelog.server.groups.partition_journal import PartitionJournal
-from tidelog.server.groups.records.replay import Replay
+from tidelog.server.groups.records.replay import NO_PRODUCER, Replay
 from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
 from tidelog.server.groups.shard_context import GroupCounts, ShardContext
@@ -137,31 +136,20 @@ class OwnedShard:
             self.shard.resign()
 
 
-_log = logging.getLogger(__name__)
-
-_NO_PRODUCER = -1
-
-
 def load_log(log: PartitionLog, replay: Replay, *, chunk_bytes: int, is_wanted: Callable[[], bool]) -> None:
-    """Apply the log's records to the state. Raise TidelogError if the log cannot be read."""
-    for found in read_records(log, chunk_bytes=chunk_bytes, is_wanted=is_wanted):
-        _apply(log, replay, found)
+    """Apply the log's records to the state. Raise TidelogError if the log cannot be read. Thread rule: any thread."""
 
-
-def _apply(log: PartitionLog, replay: Replay, found: LoggedRecord) -> None:
-    record, table, row = found
-    producer_id = int(table.producer_id[row])
-    try:
+    def apply(found: LoggedRecord) -> bool:
+        record, table, row = found
+        producer_id = int(table.producer_id[row])
         if table.is_control[row]:
             type_ = control_type(record.key)
             if type_ in (ControlType.COMMIT, ControlType.ABORT):
                 replay.end_transaction(producer_id, is_commit=type_ is ControlType.COMMIT)
-            return
+            return True
         read = None if record.key is None else GroupRecord.read(record.key, record.value)
-        if read is None:
-            _log.warning("%s: the record at offset %d has an unknown type", log.directory, record.offset)
-        else:
-            is_transactional = bool(table.is_transactional[row])
-            replay.apply(read, record.offset, producer_id if is_transactional else _NO_PRODUCER)
-    except TidelogError as error:
-        _log.error("%s: skipped the record at offset %d: %s", log.directory, record.offset, error)
+        if read is not None:
+            replay.apply(read, record.offset, producer_id if table.is_transactional[row] else NO_PRODUCER)
+        return read is not None
+
+    apply_records(log, apply, chunk_bytes=chunk_bytes, is_wanted=is_wanted)

@@ -1,14 +1,12 @@
 """``__transaction_state`` for its coordinator: appends to a partition, and reads it from its start.
 
-A failed append raises a coordinator's error code (``coordinator_log``). An unreadable record is skipped during a load
-with a log message, so that one bad record costs one transactional id and not the whole partition.
+A failed append raises a coordinator's error code (``coordinator_log``).
 Thread rule: the event loop only; reading and decoding run in a background thread.
 Source: Kafka's ``TransactionStateManager`` (``appendTransactionToLog``, ``loadTransactionMetadata``).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -17,14 +15,12 @@ from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_record import TransactionRecord, record_of, transactional_id_of
-from tidelog.server.coordinator_log import coordinator_code, read_records
+from tidelog.server.coordinator_log import LoggedRecord, apply_records, coordinator_code
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.timers import Timers
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.producer import AppendOrigin
-
-_log = logging.getLogger(__name__)
 
 
 class StateEntry(NamedTuple):
@@ -82,15 +78,17 @@ class ReplicatedStateLog:
 def load_records(log: PartitionLog, buffer_bytes: int) -> dict[str, TransactionRecord]:
     """Return the newest record of each transactional id up to the log end. Thread rule: any thread."""
     newest: dict[str, TransactionRecord] = {}
-    for record, _table, _row in read_records(log, chunk_bytes=buffer_bytes):
-        try:
-            transactional_id = None if record.key is None else transactional_id_of(record.key)
-            if transactional_id is None:
-                _log.warning("%s: the record at offset %d has an unknown type", log.directory, record.offset)
-            elif record.value is None:
-                newest.pop(transactional_id, None)
-            else:
-                newest[transactional_id] = record_of(record.value)
-        except TidelogError as error:
-            _log.error("%s: skipped the record at offset %d: %s", log.directory, record.offset, error)
+
+    def apply(found: LoggedRecord) -> bool:
+        key, value = found.record.key, found.record.value
+        transactional_id = None if key is None else transactional_id_of(key)
+        if transactional_id is None:
+            return False
+        if value is None:
+            newest.pop(transactional_id, None)
+        else:
+            newest[transactional_id] = record_of(value)
+        return True
+
+    apply_records(log, apply, chunk_bytes=buffer_bytes)
     return newest

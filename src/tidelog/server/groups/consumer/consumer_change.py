@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from tidelog.server.groups.consumer.group_draft import GroupDraft
 from tidelog.server.groups.consumer.reconciliation import Owned, Target, reconcile
 from tidelog.server.groups.consumer.regexes import RegexChange, Regexes
 from tidelog.server.groups.consumer.targets import assignor_names, metadata_hash, update_target
 from tidelog.server.groups.group_topics import VisibleTopics
 from tidelog.server.groups.journal import Done
 from tidelog.server.groups.records import consumer_records
+from tidelog.server.groups.records.replay import GroupDraft
 from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import ConsumerMember

@@ -24,12 +24,12 @@ from collections.abc import Collection, Sequence
 from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.classic.rebalancing import Rebalancing
-from tidelog.server.groups.consumer.group_draft import GroupDraft
 from tidelog.server.groups.consumer.targets import metadata_hash
 from tidelog.server.groups.group_topics import Topics
 from tidelog.server.groups.journal import Done
 from tidelog.server.groups.records.classic_records import group_metadata
 from tidelog.server.groups.records.consumer_records import group_tombstones
+from tidelog.server.groups.records.replay import GroupDraft
 from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember

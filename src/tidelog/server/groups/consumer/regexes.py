@@ -24,12 +24,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.groups.consumer.group_draft import GroupDraft
 from tidelog.server.groups.consumer.targets import metadata_hash
 from tidelog.server.groups.group_topics import VisibleTopics
 from tidelog.server.groups.pattern.syntax import PatternError
 from tidelog.server.groups.pattern.topic_pattern import TopicPattern
 from tidelog.server.groups.records import consumer_records
+from tidelog.server.groups.records.replay import GroupDraft
 from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ResolvedRegex
 from tidelog.server.groups.state.consumer_member import ConsumerMember

@@ -16,9 +16,9 @@ from tidelog.server.groups.consumer.assignors import (
     assign_ranges,
     assign_uniformly,
 )
-from tidelog.server.groups.consumer.group_draft import GroupDraft
 from tidelog.server.groups.group_topics import TopicFacts, Topics, group_hash
 from tidelog.server.groups.records import consumer_records
+from tidelog.server.groups.records.replay import GroupDraft
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}

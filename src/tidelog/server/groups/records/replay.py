@@ -7,7 +7,7 @@ Source: the ``replay`` methods of Kafka's ``GroupMetadataManager`` and ``OffsetM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,8 @@ from tidelog.server.groups.state.unserved_group import UnservedGroup, unserved_t
 
 Fields = Mapping[str, Any]
 
-_NO_PRODUCER = -1
+NO_PRODUCER = -1
+_NO_OFFSET = -1
 _NO_ASSIGNMENT_EPOCH = -1
 
 
@@ -46,7 +47,7 @@ class Replay:
             consumer_records.REGEX: self._regex,
         }
 
-    def apply(self, record: GroupRecord, offset: int, producer_id: int = _NO_PRODUCER) -> None:
+    def apply(self, record: GroupRecord, offset: int, producer_id: int = NO_PRODUCER) -> None:
         """Apply a record at this log ``offset``, in the transaction of ``producer_id`` if given."""
         if record.number in OFFSETS:
             self._offset(record, offset, producer_id)
@@ -67,7 +68,7 @@ class Replay:
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id=group_id)
         committed = read_offset(record, offset)
-        if producer_id == _NO_PRODUCER:
+        if producer_id == NO_PRODUCER:
             self._offsets.put(group_id, partition, committed)
         else:
             self._offsets.put_pending(producer_id, group_id, partition, committed)
@@ -163,6 +164,33 @@ class Replay:
         if not isinstance(group, ConsumerGroup):
             group = self._groups[group_id] = ConsumerGroup(group_id=group_id)
         return group
+
+
+class GroupDraft:
+    """A draft of a consumer group's change: its records so far, and the group after them.
+
+    Each step of a change sees the group after the previous steps, although no record is written yet. The draft applies
+    the records to a copy of the group, with the same code that applies written records.
+    """
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self._group_id = group.group_id
+        self._groups = GroupMap({group.group_id: group.copied()})
+        self._replay = Replay(self._groups, OffsetStore())
+        self.records: list[GroupRecord] = []
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self._groups.find_consumer(self._group_id)
+
+    def add(self, *records: GroupRecord) -> None:
+        for record in records:
+            self._replay.apply(record, _NO_OFFSET)
+        self.records.extend(records)
+
+    def add_unapplied(self, records: Iterable[GroupRecord]) -> None:
+        """Add records about the source of the copy: the group of the other type that this one replaces."""
+        self.records.extend(records)
 
 
 def _with_metadata(member: ConsumerMember, value: Fields) -> ConsumerMember:

@@ -93,11 +93,6 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
-    def is_simple(self) -> bool:
-        """True if no member ever joined: it has only offsets of consumers that assign partitions themselves."""
-        return self.protocol_type is None and self.is_empty and not self.pending_members
-
-    @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == PROTOCOL_TYPE
 
