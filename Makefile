@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 SPARK40 := .venv-spark40
 PYTHON ?= $(shell scripts/prerequisites.sh --python)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+QUICK := "not slow and not kafka and not spark and not heavy"
 KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm venv kernels spark40 archive check test mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
+.PHONY: help prerequisites jvm venv kernels spark40 archive check test coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -61,7 +62,7 @@ archive: venv ## make dist/tidelog.tar.gz, for the executors of a Spark cluster 
 include tests/real_kafka/jars.mk
 
 check: venv ## the quick tests: no JVM, no Maven, a few minutes
-	@$(BIN)/python -m pytest -m "not slow and not kafka and not spark and not heavy" -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
 test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
@@ -74,6 +75,14 @@ soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests (the long fuzz 
 
 mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
 	@$(BIN)/python scripts/mutants.py $(NAMES)
+
+coverage: venv ## measure the branches that the quick tests execute, and compare with the bound in pyproject.toml
+	@mkdir -p .cache/coverage && $(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report
+
+test-pythons: venv ## run the quick tests on each supported interpreter that the machine has (VERSIONS="3.12 3.13")
+	@scripts/test_pythons.sh $(VERSIONS)
 
 mutation: venv ## break the code at random, and count how much the tests find (SEED=7 ROOMS=record COUNT=50 ARGS=--again)
 	@$(BIN)/python scripts/mutation.py $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(COUNT),--count $(COUNT)) $(ARGS)
@@ -120,6 +129,6 @@ lock: venv ## write the lock files again, with the newest versions
 	@$(LOCK) --upgrade pyproject.toml requirements/build.txt requirements/spark40.in --extra spark --extra dev -o requirements/spark40.txt
 
 clean: ## remove everything that the commands made
-	rm -rf $(VENV) $(SPARK40) .cache build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(SPARK40) .venv-pythons .cache build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
