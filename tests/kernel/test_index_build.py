@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.reference.index_build import select_index_entries as plain_select_index_entries
 from tidelog.kernel import select_index_entries
-from tidelog.kernel.reference.index_build import select_index_entries as plain_select_index_entries
 
 batches = st.lists(
     st.tuples(st.integers(1, 3000), st.integers(-2, 5), st.integers(-1, 60)),  # size, offset step, timestamp

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.reference.siphash import siphash as plain_siphash
 from kernel.twins import COMPILED, PLAIN, both
 from tidelog.kernel import ColumnDecoder, RecordColumns
 from tidelog.kernel._offset_map import siphash
-from tidelog.kernel.reference.siphash import siphash as plain_siphash
 
 SECRET = bytes(range(16))
 # The authors' vectors for 2 and 4 rounds, 128 bits: input bytes 0, 1, 2, … of the length given.

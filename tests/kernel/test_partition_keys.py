@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as clients_murmur2
 
+from kernel.reference.partition_keys import murmur2
 from kernel.twins import COMPILED, PLAIN, both, outcome
 from real_kafka.java import run_java
-from tidelog.kernel.reference.partition_keys import murmur2
 
 KNOWN = {
     b"21": -973932308,

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tidelog import kernel
-from tidelog.kernel.batch_retention import FilteredBatches
-from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.reference import (
+from kernel.reference import (
     checksums,
     clean,
     decode,
@@ -25,6 +22,9 @@ from tidelog.kernel.reference import (
     search,
     validate,
 )
+from tidelog import kernel
+from tidelog.kernel.batch_retention import FilteredBatches
+from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.table import BatchTable
 from tidelog.model import TidelogError
 

@@ -1,6 +1,6 @@
 """The hot loops, compiled: checksums, batch table, columns, produce checks, search, LZ4, cleaning.
 
-Every kernel has a plain twin in ``kernel.reference``, and one test suite runs over both.
+Every kernel has a plain twin in ``tests/kernel/reference``, and one test suite runs over both.
 """
 
 from tidelog.kernel._clean import filter_batches, pack_batches

@@ -1,5 +1,15 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The index entries for a segment's batches, compiled. Contract: kernel/reference/index_build.py."""
+"""The index entries for a segment's batches.
+
+A batch gets an entry in the offset index if more than ``interval_bytes`` were written since the last entry, without the
+batch itself. At that moment the time index is offered the largest timestamp so far, with the last offset of the first
+batch that has it. The caller takes the offer only if the timestamp grew.
+Source of the rule: Kafka's ``LogSegment.append`` and ``LogSegment.recover`` (4.1: one rule for both).
+
+The state is passed in and returned as four integers, so that a segment can come in chunks: the bytes since the last
+entry, the largest timestamp (-1: none yet), its offset, and the last entry's offset (below every offset of the segment
+while the index is empty).
+"""
 
 import numpy as np
 
@@ -15,6 +25,11 @@ def select_index_entries(
     int64_t interval_bytes,
     state,
 ):
+    """Return the entries as four int64 rows (offset, position, timestamp, its offset), the new state, the bad row.
+
+    Sizes are above zero. The bad row is -1, or the first batch whose last offset is not within 31 bits above the base
+    offset, or would not ascend in the index (Kafka's InvalidOffsetException). Selection stops before it.
+    """
     cdef Py_ssize_t n = size.shape[0]
     cdef Py_ssize_t row = 0
     cdef Py_ssize_t count = 0

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernel.reference.checksums import crc32c
+from kernel.reference.scan import PREFIX, V2_HEADER
+from kernel.reference.varint import write_varint
+from kernel.reference.wrap import wrap64
 from tidelog.kernel.columns import Bitmap, Int32s, RecordColumns
 from tidelog.kernel.payload import Payload
-from tidelog.kernel.reference.checksums import crc32c
-from tidelog.kernel.reference.scan import PREFIX, V2_HEADER
-from tidelog.kernel.reference.varint import write_varint
-from tidelog.kernel.reference.wrap import wrap64
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

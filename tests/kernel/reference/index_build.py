@@ -1,22 +1,13 @@
-"""The index entries for a segment's batches: the plain twin of kernel/_index_build.pyx.
-
-A batch gets an entry in the offset index if more than ``interval_bytes`` were written since the last entry, without the
-batch itself. At that moment the time index is offered the largest timestamp so far, with the last offset of the first
-batch that has it. The caller takes the offer only if the timestamp grew.
-Source of the rule: Kafka's ``LogSegment.append`` and ``LogSegment.recover`` (4.1: one rule for both).
-
-The state is passed in and returned as four integers, so that a segment can come in chunks: the bytes since the last
-entry, the largest timestamp (-1: none yet), its offset, and the last entry's offset (below every offset of the segment
-while the index is empty).
-"""
+"""The selection of index entries. This is the twin of _index_build.pyx, which has the contract."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from tidelog.model.offsets import MAX_RELATIVE_OFFSET
+
 IndexState = tuple[int, int, int, int]
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 def select_index_entries(
@@ -28,11 +19,6 @@ def select_index_entries(
     interval_bytes: int,
     state: IndexState,
 ) -> tuple[npt.NDArray[np.int64], IndexState, int]:
-    """Return the entries as four int64 rows (offset, position, timestamp, its offset), the new state, the bad row.
-
-    Sizes are above zero. The bad row is -1, or the first batch whose last offset is not within 31 bits above the base
-    offset, or would not ascend in the index (Kafka's InvalidOffsetException). Selection stops before it.
-    """
     if not len(position) == len(size) == len(last_offset) == len(max_timestamp):
         raise ValueError(f"columns of {len(position)}, {len(size)}, {len(last_offset)}, {len(max_timestamp)} rows")
     if interval_bytes < 0:
@@ -42,7 +28,7 @@ def select_index_entries(
     bad_row = -1
     columns = zip(position.tolist(), size.tolist(), last_offset.tolist(), max_timestamp.tolist(), strict=True)
     for row, (at, batch_size, batch_last_offset, batch_timestamp) in enumerate(columns):
-        if not 0 <= batch_last_offset - base_offset <= _MAX_RELATIVE_OFFSET:
+        if not 0 <= batch_last_offset - base_offset <= MAX_RELATIVE_OFFSET:
             bad_row = row
             break
         if batch_timestamp > best_timestamp:

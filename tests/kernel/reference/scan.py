@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidelog.kernel.reference.checksums import crc32, crc32c
-from tidelog.kernel.reference.wrap import wrap64
+from kernel.reference.checksums import crc32, crc32c
+from kernel.reference.wrap import wrap64
 from tidelog.kernel.table import COLUMNS, BatchRow, BatchTable, Stop
 
 if TYPE_CHECKING:

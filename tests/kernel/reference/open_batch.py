@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kernel.reference.record_reader import FaultError, RawRecord, read_records
+from kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_RECORD, V2_HEADER
+from kernel.reference.wrap import wrap64
 from tidelog.kernel.faults import Fault
 from tidelog.kernel.open_fault import OpenFault, open_error
-from tidelog.kernel.reference.record_reader import FaultError, RawRecord, read_records
-from tidelog.kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_RECORD, V2_HEADER
-from tidelog.kernel.reference.wrap import wrap64
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kernel.reference.varint import read_varint, read_varlong
 from tidelog.kernel.faults import Fault
-from tidelog.kernel.reference.varint import read_varint, read_varlong
 
 _SMALLEST_BODY = 6
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from kernel.reference.offset_map import OffsetMap
+from kernel.reference.open_batch import check_rows, open_batch
 from tidelog.kernel.hashed_keys import HashedKeys
-from tidelog.kernel.reference.offset_map import OffsetMap
-from tidelog.kernel.reference.open_batch import check_rows, open_batch
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kernel.reference.checksums import crc32c
+from kernel.reference.record_reader import FaultError, read_records
+from kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_LENGTH, SMALLEST_RECORD, V2_HEADER
+from kernel.reference.wrap import wrap64
 from tidelog.kernel.faults import Fault
 from tidelog.kernel.problems import Problem
-from tidelog.kernel.reference.checksums import crc32c
-from tidelog.kernel.reference.record_reader import FaultError, read_records
-from tidelog.kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_LENGTH, SMALLEST_RECORD, V2_HEADER
-from tidelog.kernel.reference.wrap import wrap64
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

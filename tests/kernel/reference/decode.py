@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernel.reference.record_reader import FaultError, RawRecord, read_records
+from kernel.reference.scan import PREFIX, SMALLEST_RECORD, V2_HEADER
+from kernel.reference.wrap import wrap64
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.faults import Fault
-from tidelog.kernel.reference.record_reader import FaultError, RawRecord, read_records
-from tidelog.kernel.reference.scan import PREFIX, SMALLEST_RECORD, V2_HEADER
-from tidelog.kernel.reference.wrap import wrap64
 from tidelog.kernel.table import BatchTable
 from tidelog.model.errors import CorruptRecordError
 

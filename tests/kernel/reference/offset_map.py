@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from kernel.reference.siphash import siphash
 from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.reference.siphash import siphash
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:

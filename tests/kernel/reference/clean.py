@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
-from tidelog.kernel.open_fault import OpenFault
-from tidelog.kernel.reference.encode import seal_batch
-from tidelog.kernel.reference.offset_map import OffsetMap
-from tidelog.kernel.reference.open_batch import (
+from kernel.reference.encode import seal_batch
+from kernel.reference.offset_map import OffsetMap
+from kernel.reference.open_batch import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND,
@@ -20,10 +18,12 @@ from tidelog.kernel.reference.open_batch import (
     check_rows,
     open_batch,
 )
-from tidelog.kernel.reference.record_reader import RawRecord
-from tidelog.kernel.reference.scan import V2_HEADER
-from tidelog.kernel.reference.varint import write_varint
-from tidelog.kernel.reference.wrap import wrap64
+from kernel.reference.record_reader import RawRecord
+from kernel.reference.scan import V2_HEADER
+from kernel.reference.varint import write_varint
+from kernel.reference.wrap import wrap64
+from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
+from tidelog.kernel.open_fault import OpenFault
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:
