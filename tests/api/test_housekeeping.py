@@ -14,8 +14,8 @@ from tidelog.api.directory import Directory
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, ConfigError, LockedError
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.runtime.progress import Progress
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.logs.loading import LoadProgress
 from tidelog.storage.manager.writable.managed_directories import ManagedDirectories
 from tidelog.testing import ManualClock, ManualScheduler
 
@@ -32,7 +32,7 @@ def test_it_serves_and_stops_in_order(tmp_path: Path) -> None:
         with directory.transaction() as transaction:
             transaction.append(again, b"three")
     assert (tmp_path / ".kafka_cleanshutdown").exists()
-    seen: list[LoadProgress] = []
+    seen: list[Progress] = []
     with tidelog.open_directory([tmp_path], housekeeping=True, on_progress=seen.append) as directory:
         assert [record.value for record in directory.log("t", 0).records()] == [b"one", b"two", b"three"]
     assert [(progress.logs_done, progress.logs_total) for progress in seen] == [(1, 1)]

@@ -12,11 +12,11 @@ from tidelog.api.writing import DirectoryWriter
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import DirectoryError
 from tidelog.runtime import SYSTEM_CLOCK, Clock
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
-from tidelog.storage.manager.logs.loading import ProgressListener
 from tidelog.storage.manager.writable.managed_directories import ManagedDirectories
 from tidelog.storage.manager.writable.writable_directory import SingleLog, WritableDirectory
 

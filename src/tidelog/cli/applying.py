@@ -15,7 +15,7 @@ from tidelog.cli.progress import progress
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target
 from tidelog.model import CancelledError, TidelogError
-from tidelog.storage.manager.partition_work import ProgressListener, WorkProgress
+from tidelog.runtime.progress import Progress, ProgressListener
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def with_progress(
     done = 0
     with progress(description, total_bytes) as advance:
 
-        def on_progress(now: WorkProgress) -> None:
+        def on_progress(now: Progress) -> None:
             nonlocal done
             advance(now.bytes_done - done)
             done = now.bytes_done

@@ -18,11 +18,11 @@ from tidelog.cli.report import ExitCode, Report
 from tidelog.cli.setting_options import properties, topic_settings
 from tidelog.cli.targets import Target, each_target, select_on_disk
 from tidelog.config.broker_keys import BROKER_KEYS
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import CompactResult, compact_directory, compact_into
 from tidelog.storage.manager.compact.compact_plan import CompactOptions, CompactPlan, check_logs, plan_compaction
-from tidelog.storage.manager.partition_work import ProgressListener
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
 _BUFFER_KEY = "log.cleaner.dedupe.buffer.size"

@@ -14,8 +14,8 @@ from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_o
 from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.cli.targets import Target, select_on_disk
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.partition_work import ProgressListener
 from tidelog.storage.manager.recovery.directory_recovery import RecoverResult, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
 

@@ -9,12 +9,11 @@ and sets exit code 3, while the other paths are still read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import glob
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import click
 
@@ -23,6 +22,7 @@ from tidelog.cli.output import escaped
 from tidelog.cli.progress import Advance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
+from tidelog.runtime.parallel import run_parallel
 from tidelog.storage.fs import BY_PATH, require_disk
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
@@ -31,7 +31,6 @@ from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirect
 T = TypeVar("T")
 
 _AT_ONCE = 8
-_STEP_SECONDS = 0.5
 _PARTITION_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
 
 
@@ -96,23 +95,23 @@ def each_target(
     Print the error of an unreadable directory to stderr (exit code 3). An interrupt also stops the functions that
     report to ``advance``.
     """
-    results: list[tuple[Target, T]] = []
-    with ThreadPoolExecutor(min(len(targets), _AT_ONCE), thread_name_prefix="directory") as pool:
+
+    def call(target: Target) -> tuple[T | None, TidelogError | None]:
         try:
-            for target, future in [(target, pool.submit(function, target)) for target in targets]:
-                # Wait in steps: a signal that arrives just before a wait begins is handled when the step ends.
-                while not wait((future,), timeout=_STEP_SECONDS).done:
-                    pass
-                try:
-                    results.append((target, future.result()))
-                except TidelogError as error:
-                    click.echo(f"Error: {escaped(str(error))}", err=True)
-                    exit_code.at_least(UNREADABLE)
-        except KeyboardInterrupt:
-            # Otherwise the pool's exit would wait until everything has been read.
-            if advance is not None:
-                advance.cancel()
-            raise
+            return function(target), None
+        except TidelogError as error:
+            return None, error
+
+    # At an interrupt the run would otherwise read everything before it ends.
+    stop = (lambda: None) if advance is None else advance.cancel
+    outcomes = run_parallel(call, targets, name="directory", threads=min(len(targets), _AT_ONCE), stop=stop)
+    results: list[tuple[Target, T]] = []
+    for target, (result, error) in zip(targets, outcomes, strict=True):
+        if error is None:
+            results.append((target, cast(T, result)))
+        else:
+            click.echo(f"Error: {escaped(str(error))}", err=True)
+            exit_code.at_least(UNREADABLE)
     return results
 
 

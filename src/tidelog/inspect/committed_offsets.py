@@ -22,10 +22,11 @@ from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.internal_records.committed_offset import OFFSETS, offset_place, read_offset
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.rows import iter_records
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.row_stream import ReadRange, Rows, RowStream
 
 _CHOICE = ColumnChoice(headers=False)

@@ -21,11 +21,12 @@ from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.internal_records.transaction_record import record_of, transactional_id_of
 from tidelog.record.rows import iter_records
+from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 

@@ -28,9 +28,10 @@ import numpy as np
 from tidelog.kernel import BatchTable, ColumnDecoder
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.decode import decode_chunk
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.row_stream import ReadRange, Rows
 
 

@@ -11,9 +11,9 @@ The log directories are only read, and the output may not lie in them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from tidelog.inspect.bounds import EARLIEST, LATEST, USUAL_LIMITS, Bound, ReadLimits, resolve_bound
@@ -21,13 +21,13 @@ from tidelog.inspect.export_files import ExportFile, ExportFormat
 from tidelog.inspect.record_rows import PLAIN_ROWS, RowShape
 from tidelog.inspect.record_text import BytesFormat
 from tidelog.model import CancelledError, ConfigError, StorageError, TidelogError, TopicPartition
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.runtime.parallel import run_parallel
+from tidelog.runtime.progress import Advance
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import CorruptPolicy, Rows, RowStream
-
-Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +83,14 @@ def export_partitions(
     files = _plan(ReadOnlyFileSystem(fs), sources, options)
     run = _Run(options, advance, cancelled or threading.Event())
     (options.output.parent if options.one_file else options.output).mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(options.threads or usable_processors(), thread_name_prefix="export") as pool:
-        futures = [pool.submit(run.write_file, file, views) for file, views in files.items()]
-        try:
-            results = [result for future in futures for result in future.result()]
-        except BaseException:
-            run.cancelled.set()
-            raise
-    return sorted(results, key=lambda result: (result.directory.parent, result.partition))
+    written = run_parallel(
+        lambda file: run.write_file(*file),
+        files.items(),
+        name="export",
+        threads=options.threads,
+        stop=run.cancelled.set,
+    )
+    return sorted(chain.from_iterable(written), key=lambda result: (result.directory.parent, result.partition))
 
 
 def _plan(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
 from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, codec_of
+from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
@@ -19,7 +20,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftover_files import plan_cleanup
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.time_lookup import largest_timestamp
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_reader import SegmentReader

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from tidelog.inspect.bounds import USUAL_LIMITS, Bound, ReadLimits, look_up
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.record_count import counts_of
 from tidelog.storage.log.view.row_stream import ReadRange, Rows
 from tidelog.storage.log.view.view_producers import read_producers

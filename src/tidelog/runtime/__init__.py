@@ -1,4 +1,4 @@
-"""The engine's inputs besides files: the clock and the scheduler of background work."""
+"""The engine's inputs besides files: the clock, the scheduler of background work, threads for many items."""
 
 from tidelog.runtime.clock import SYSTEM_CLOCK, Clock, SystemClock
 from tidelog.runtime.scheduler import ScheduledTask, Scheduler, ThreadScheduler

@@ -12,9 +12,10 @@ import pytest
 
 from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content, fill, values
 from tidelog.model import DirectoryError, TopicPartition
+from tidelog.runtime.progress import Progress
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.manager.directory import log_directory
-from tidelog.storage.manager.logs.loading import REPORT_EVERY_MS, LoadProgress, describe_progress
+from tidelog.storage.manager.logs.loading import REPORT_EVERY_MS, describe_progress
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
 
@@ -46,7 +47,7 @@ def log_bytes(home: DiskHome) -> int:
 class TestProgress:
     def test_it_counts_logs_and_bytes_to_their_ends(self, home: DiskHome) -> None:
         killed(home)
-        told: list[LoadProgress] = []
+        told: list[Progress] = []
         manager = home.make()
         manager.startup(on_progress=told.append)
         assert [one.logs_done for one in told] == sorted(one.logs_done for one in told)
@@ -58,7 +59,7 @@ class TestProgress:
     def test_after_an_orderly_stop_there_are_no_bytes(self, home: DiskHome) -> None:
         killed(home)
         home.start().shutdown()
-        told: list[LoadProgress] = []
+        told: list[Progress] = []
         home.make().startup(on_progress=told.append)
         assert [(one.logs_done, one.bytes_total) for one in told] == [(number, 0) for number in range(1, 9)]
 
@@ -71,7 +72,7 @@ class TestProgress:
         segments: list[int] = []
         manager = home.make(recovery_threads=2)
 
-        def look(_: LoadProgress) -> None:
+        def look(_: Progress) -> None:
             assert manager.loading is not None
             for path, left in manager.loading.remaining_logs.items():
                 logs[path].append(left)
@@ -100,12 +101,12 @@ class TestProgress:
 
     def test_sentences(self) -> None:
         counts = {"logs_done": 120, "logs_total": 2000, "bytes_done": 0, "bytes_total": 0, "elapsed_ms": 6000}
-        assert describe_progress(LoadProgress(**counts)) == "120 of 2000 logs, about 94 s left"
+        assert describe_progress(Progress(**counts)) == "120 of 2000 logs, about 94 s left"
         counts |= {"bytes_done": 2_500_000, "bytes_total": 10_000_000}
         words = "120 of 2000 logs, 2.5 of 10.0 MB recovered, about 18 s left"
-        assert describe_progress(LoadProgress(**counts)) == words
+        assert describe_progress(Progress(**counts)) == words
         counts |= {"bytes_done": 0, "logs_done": 0}
-        assert describe_progress(LoadProgress(**counts)) == "0 of 2000 logs, 0.0 of 10.0 MB recovered"
+        assert describe_progress(Progress(**counts)) == "0 of 2000 logs, 0.0 of 10.0 MB recovered"
 
     def test_orderly_starts_say_so(self, home: DiskHome, caplog: pytest.LogCaptureFixture) -> None:
         killed(home)
@@ -168,7 +169,7 @@ def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:
     manager = home.make(recovery_threads=1)
     ends: list[threading.Thread] = []
 
-    def end(_: LoadProgress) -> None:
+    def end(_: Progress) -> None:
         if not ends:
             ends.append(threading.Thread(target=manager.shutdown))
             ends[0].start()
@@ -196,7 +197,7 @@ def test_a_start_that_was_interrupted_is_made_again(home: DiskHome) -> None:
     assert len(again.require(T0).loaded.recovered) <= 1
 
 
-def _interrupt(_: LoadProgress) -> None:
+def _interrupt(_: Progress) -> None:
     raise KeyboardInterrupt
 
 

@@ -15,11 +15,11 @@ from log_maker import plain, write_checkpoint, write_segment
 from real_kafka import damage
 from real_kafka.directories import METADATA, differences, partition_files
 from tidelog.model import CancelledError, DirectoryError, FileMissingError, LockedError, StorageError
+from tidelog.runtime.progress import Progress
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.load_plan import RecoveryReason
 from tidelog.storage.log.view.directory_state import DirectoryCondition
-from tidelog.storage.manager.partition_work import WorkProgress
 from tidelog.storage.manager.recovery.directory_recovery import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
 
@@ -118,9 +118,9 @@ def killed(tmp_path: Path) -> Path:
 def test_a_cancelled_run_can_be_repeated(killed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     whole = Path(shutil.copytree(killed, tmp_path_factory.mktemp("other") / "whole"))
     cancelled = threading.Event()
-    told: list[WorkProgress] = []
+    told: list[Progress] = []
 
-    def on_progress(progress: WorkProgress) -> None:
+    def on_progress(progress: Progress) -> None:
         told.append(progress)
         if len(told) == 2:
             cancelled.set()
@@ -137,10 +137,10 @@ def test_a_cancelled_run_can_be_repeated(killed: Path, tmp_path_factory: pytest.
 
 
 def test_progress_ends_where_the_plan_says(killed: Path) -> None:
-    told: list[WorkProgress] = []
+    told: list[Progress] = []
     result = recover_directory(LOCAL, killed, OPTIONS, on_progress=told.append)
     assert told[-1].bytes_done == told[-1].bytes_total == result.plan.read_bytes > 0
-    assert told[-1].partitions_done == told[-1].partitions_total == 4
+    assert told[-1].logs_done == told[-1].logs_total == 4
     assert [part.bytes_done for part in told] == sorted(part.bytes_done for part in told)
 
 

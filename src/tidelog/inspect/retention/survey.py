@@ -12,10 +12,11 @@ from pathlib import Path
 
 from tidelog.inspect.retention.explain import SegmentOutlook, explain_retention
 from tidelog.model import CorruptRecordError, TidelogError, TopicPartition
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.change.retention import RetentionState
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,

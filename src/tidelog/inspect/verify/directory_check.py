@@ -5,9 +5,7 @@ The module only reads.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +16,8 @@ from tidelog.inspect.verify.state_check import check_offset_in_log
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.runtime.parallel import run_parallel, usable_processors
+from tidelog.runtime.progress import one_at_a_time
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -28,7 +28,7 @@ from tidelog.storage.checkpoint import (
     MetaProperties,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
@@ -108,12 +108,7 @@ def verify_directory(
     partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
     threads = threads or usable_processors()
     ahead = len(partitions) < threads
-    lock = threading.Lock()
-
-    def tell(count: int) -> None:
-        with lock:
-            advance(count)
-
+    advance = one_at_a_time(advance)
     cleaned = _cleaned_partitions(fs, path)
 
     def check(partition: TopicPartition) -> VerifiedPartition:
@@ -123,10 +118,9 @@ def verify_directory(
             topic_id=plan.metadata.topic_ids.get(partition.topic),
             may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in INTERNAL_TOPICS,
         )
-        return _verify_partition(fs, view, partition, plans.get(partition), known, tell, ahead=ahead)
+        return _verify_partition(fs, view, partition, plans.get(partition), known, advance, ahead=ahead)
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
-        verified = tuple(map(check, partitions) if threads == 1 else pool.map(check, partitions))
+    verified = tuple(run_parallel(check, partitions, name="verify", threads=threads))
     by_partition = {part.partition: part for part in verified}
     return VerifiedDirectory(
         path=path,

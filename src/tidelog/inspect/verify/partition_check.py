@@ -10,7 +10,7 @@ rule: one thread per partition.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tidelog.inspect.verify.logged_aborts import logged_aborts
 from tidelog.inspect.verify.state_check import check_epochs
 from tidelog.kernel import BatchTable, Stop, scan_batches
 from tidelog.model import FileMissingError, TidelogError
+from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, read_whole
@@ -37,7 +38,6 @@ from tidelog.storage.producer.snapshot import parse_snapshot
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
-Advance = Callable[[int], None]
 CHECKPOINT_SUFFIX = ".checkpoint"
 QUORUM_STATE = "quorum-state"
 _NEVER = 2**63

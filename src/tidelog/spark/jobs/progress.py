@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.spark.jobs.task_progress import Advance
+from tidelog.runtime.progress import Advance
 
 OnProgress = Callable[[int, int], None]
 """A function that receives the bytes done and the total, first with 0 bytes done."""

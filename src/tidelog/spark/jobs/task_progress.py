@@ -13,19 +13,17 @@ on Spark Connect  the server's count of ended tasks; they are assumed to be the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from tidelog.runtime.progress import Advance
 from tidelog.spark.jobs.teller import telling_now_and_then
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
-
-Advance = Callable[[int], None]
-"""A function that receives the bytes done since its last call."""
 
 
 @contextmanager

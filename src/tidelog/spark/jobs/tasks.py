@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.model import TidelogError
-from tidelog.spark.jobs.task_progress import Advance, telling
+from tidelog.runtime.progress import Advance
+from tidelog.spark.jobs.task_progress import telling
 from tidelog.spark.worker.error_reporting import reduce_with_import_hint
 from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
 

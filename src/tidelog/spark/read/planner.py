@@ -9,9 +9,7 @@ in parallel. A stream finds its partitions in the same way, and plans each micro
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -26,11 +24,12 @@ from tidelog.model import (
 )
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, HIDDEN_FROM_PATTERNS
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.runtime.parallel import run_parallel
 from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
-from tidelog.spark.read.splitting import PartitionRange, SplitBoundaries, SplitPlan
+from tidelog.spark.read.splitting import PLANNING_THREADS, PartitionRange, SplitBoundaries, SplitPlan
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.schema import Mode
 from tidelog.storage.fs import BY_PATH, path_of
@@ -86,13 +85,14 @@ def plan(
             max_records_per_partition=options.max_records_per_partition,
         )
     )
-    with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
 
-        def range_of(entry: FoundPartition) -> PartitionRange | None:
-            return _range(entry, options, pruning, warn)
+    def range_of(entry: FoundPartition) -> PartitionRange | None:
+        return _range(entry, options, pruning, warn)
 
-        ranges = list(pool.map(lambda entry: _unless_gone(entry, options, warn, range_of), wanted))
-        return plan.tasks([part for part in ranges if part is not None], pool)
+    ranges = run_parallel(
+        lambda entry: _unless_gone(entry, options, warn, range_of), wanted, name="plan", threads=PLANNING_THREADS
+    )
+    return plan.tasks([part for part in ranges if part is not None])
 
 
 def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Pruning, warn: Warn) -> list[LogSplit]:
@@ -104,9 +104,10 @@ def _plan_whole(found: list[FoundPartition], options: ReadOptions, pruning: Prun
     def whole(entry: FoundPartition) -> WholePartition:
         return WholePartition.plan(entry.partition, entry.directory, entry.state, mode=options.mode, now_ms=now_ms)
 
-    with ThreadPoolExecutor(max_workers=2 * (os.cpu_count() or 1)) as pool:
-        planned = pool.map(lambda entry: _unless_gone(entry, options, warn, whole), wanted)
-        return grouped_whole(part for part in planned if part is not None)
+    planned = run_parallel(
+        lambda entry: _unless_gone(entry, options, warn, whole), wanted, name="plan", threads=PLANNING_THREADS
+    )
+    return grouped_whole(part for part in planned if part is not None)
 
 
 def _unless_gone(

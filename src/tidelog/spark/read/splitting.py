@@ -19,19 +19,21 @@ from __future__ import annotations
 import enum
 import heapq
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
 from tidelog.model import TopicPartition
+from tidelog.runtime.parallel import run_parallel
 from tidelog.spark.read.split import SMALL_TASK_BYTES, LogSplit, Piece, grouped
 from tidelog.storage.log.view.log_view import LogView
 
 LEAST_SPLIT_BYTES = 64 * 1024 * 1024
 MOST_SPLIT_BYTES = 256 * 1024 * 1024
 MOST_BYTES_OF_SEGMENTS = 512 * 1024 * 1024
+PLANNING_THREADS = 2 * (os.cpu_count() or 1)
+"""Planning waits for disks more than it computes."""
 
 
 class SplitBoundaries(enum.Enum):
@@ -60,13 +62,13 @@ class SplitPlan:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
 
-    def tasks(self, ranges: list[PartitionRange], pool: Executor) -> list[LogSplit]:
+    def tasks(self, ranges: list[PartitionRange]) -> list[LogSplit]:
         """Return the tasks by partition and offset."""
         # Segments are never split, so small ones are grouped up to the target size.
         of_segments = any(part.boundaries is SplitBoundaries.SEGMENTS for part in ranges)
         most_bytes = MOST_BYTES_OF_SEGMENTS if of_segments else MOST_SPLIT_BYTES
         target = self._target_bytes(sum(part.piece.size_bytes for part in ranges), most_bytes)
-        nested: Iterable[list[Piece]] = pool.map(lambda part: _pieces(part, target), ranges)
+        nested = run_parallel(lambda part: _pieces(part, target), ranges, name="plan", threads=PLANNING_THREADS)
         pieces = [piece for part in nested for piece in part]
         most = self.max_records_per_partition
         if most is not None:

@@ -7,7 +7,6 @@ from tidelog.storage.fs.interface import File, FileStat, FileSystem, Lock, Mappe
 from tidelog.storage.fs.limits import raise_open_file_limit
 from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.objects import UrlPath, is_url, path_of, require_disk
-from tidelog.storage.fs.processors import usable_processors
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.run_all import run_all
 from tidelog.storage.fs.whole_file import read_whole, sync_whole, write_atomically
@@ -33,6 +32,5 @@ __all__ = [
     "require_disk",
     "run_all",
     "sync_whole",
-    "usable_processors",
     "write_atomically",
 ]

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import PartitionLog
@@ -39,7 +40,7 @@ from tidelog.storage.manager.directory.directory_set import DirectorySet
 from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
 from tidelog.storage.manager.housekeeping import Housekeeping
 from tidelog.storage.manager.logs.cleaning import Cleaning
-from tidelog.storage.manager.logs.loading import Loading, ProgressListener
+from tidelog.storage.manager.logs.loading import Loading
 from tidelog.storage.manager.logs.log_making import LogMaking
 from tidelog.storage.manager.logs.log_move import LogMove
 from tidelog.storage.manager.logs.log_removal import LogRemoval

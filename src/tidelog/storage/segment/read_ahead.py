@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import Protocol, TypeVar
 
-from tidelog.storage.fs import usable_processors
+from tidelog.runtime.parallel import usable_processors
 
 AHEAD_BYTES = 2 * 1024 * 1024
 _CHUNKS_AHEAD = 2

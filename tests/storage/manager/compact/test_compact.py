@@ -17,12 +17,12 @@ from log_maker import BASE_TIME, mark_clean
 from overflowed_log import three_pieces
 from tidelog.inspect.verify import verify_directory
 from tidelog.model import CancelledError, CorruptRecordError, DirectoryError, Isolation, LockedError, TidelogError
+from tidelog.runtime.progress import Progress
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import CompactResult, compact_directory, compact_into
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
-from tidelog.storage.manager.partition_work import WorkProgress
 from tidelog.storage.manager.survey.setting_sources import SettingSources
 from tidelog.testing import ManualClock
 
@@ -58,7 +58,7 @@ def dirty(tmp_path: Path) -> Path:
 
 def test_the_last_values_stay_and_the_rest_goes(dirty: Path) -> None:
     values, records, others = last_values(dirty, COMMITTED), record_offsets(dirty), other_files(dirty)
-    told: list[WorkProgress] = []
+    told: list[Progress] = []
     result = compact(dirty, on_progress=told.append)
     assert last_values(dirty, COMMITTED) == values
     assert [log.name for log in result.logs] == ["t-0", "t-1", "t-2"]
@@ -72,7 +72,7 @@ def test_the_last_values_stay_and_the_rest_goes(dirty: Path) -> None:
     assert OffsetCheckpoint.read(LOCAL, dirty / CLEANER_CHECKPOINT) == ends
     assert not [file for file in dirty.rglob("*") if file.suffix in (".cleaned", ".swap", ".deleted")]
     assert told[-1].bytes_done == told[-1].bytes_total > 0
-    assert told[-1].partitions_done == 3
+    assert told[-1].logs_done == 3
     assert not [finding for part in verify_directory(LOCAL, dirty).partitions for finding in part.findings]
 
 
@@ -168,7 +168,7 @@ class TestInto:
             compact_into(LOCAL, dirty, options(), output=dirty / "copy")
 
     def test_a_source_that_is_opened_meanwhile(self, dirty: Path) -> None:
-        def open_it(_progress: WorkProgress) -> None:
+        def open_it(_progress: Progress) -> None:
             with tidelog.open_log(dirty / "t-0") as log:
                 log.append(b"value", key=b"key")
 
@@ -196,7 +196,7 @@ def test_cancelled_at_any_moment(dirty: Path, moment: int, into: bool) -> None:
     before, values = record_offsets(dirty), last_values(dirty, COMMITTED)
     cancelled, told = threading.Event(), []
 
-    def on_progress(progress: WorkProgress) -> None:
+    def on_progress(progress: Progress) -> None:
         told.append(progress)
         if len(told) == moment:
             cancelled.set()

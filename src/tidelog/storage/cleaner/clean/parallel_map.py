@@ -18,7 +18,7 @@ from threading import Lock, Semaphore
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from tidelog.storage.fs import usable_processors
+from tidelog.runtime.parallel import usable_processors
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -20,7 +20,7 @@ from threading import BoundedSemaphore
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from tidelog.storage.fs import usable_processors
+from tidelog.runtime.parallel import usable_processors
 
 _T = TypeVar("_T")
 _WALKS_A_THREAD = 2

@@ -5,20 +5,20 @@ Directories that are being added or removed (``-delete``, ``-future``, ``-stray`
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.model import DirectoryError, TopicPartition
+from tidelog.runtime.parallel import run_parallel
+from tidelog.runtime.progress import Advance, one_at_a_time
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_CHECKPOINT,
 )
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
@@ -29,9 +29,6 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 """A directory of tiered storage next to the partitions."""
 
 _MARKS = frozenset({META_PROPERTIES_FILE, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT})
-Advance = Callable[[int], None]
-"""Called with the number of bytes read since the last call."""
-
 T = TypeVar("T")
 
 
@@ -84,14 +81,9 @@ def each_partition(
         for part in live_partitions(fs, path)
         if (wanted is None or part in wanted) and (topic is None or part.topic == topic)
     ]
-    lock = threading.Lock()
-
-    def tell(count: int) -> None:
-        with lock:
-            advance(count)
+    advance = one_at_a_time(advance)
 
     def run(partition: TopicPartition) -> T:
-        return work(LogView(fs, path / partition.directory_name, directory_state=known), partition, tell)
+        return work(LogView(fs, path / partition.directory_name, directory_state=known), partition, advance)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="partition") as pool:
-        return list(pool.map(run, partitions))
+    return run_parallel(run, partitions, name="partition", threads=threads)

@@ -28,8 +28,10 @@ from functools import partial
 from pathlib import Path
 
 from tidelog.model import CheckpointError, DirectoryError, LockedError, TopicPartition
+from tidelog.runtime.parallel import usable_processors
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE, CLEANER_CHECKPOINT, OffsetCheckpoint
-from tidelog.storage.fs import FileStat, FileSystem, usable_processors
+from tidelog.storage.fs import FileStat, FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
 from tidelog.storage.manager.compact.compact_plan import (
     CompactionOutlook,
@@ -39,7 +41,7 @@ from tidelog.storage.manager.compact.compact_plan import (
 )
 from tidelog.storage.manager.compact.directory_copy import DirectoryCopy
 from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact, compact_log
-from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener, require_not_cancelled
+from tidelog.storage.manager.partition_work import Failures, PartitionWork, require_not_cancelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ class _Run:
             clock=self._clock,
             on_round=partial(self._checkpoint.note, outlook.partition),
             check_done=self._work.check_cancelled,
-            tell=partial(self._work.add_progress, outlook.name),
+            tell=self._work.add_progress,
         )
 
 

@@ -18,22 +18,23 @@ a forecast. Compaction makes its own plan under the lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock
+from tidelog.runtime.parallel import run_parallel
+from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.plan.log_facts import facts_of_view
 from tidelog.storage.cleaner.plan.log_plan import LogPlan, plan_log
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem, usable_processors
+from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.log.view.partitions import Advance, each_partition
+from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,
@@ -166,8 +167,7 @@ def check_logs(
             return replace(log, error=error)
         return replace(log, obstacles=found)
 
-    with ThreadPoolExecutor(threads or usable_processors(), thread_name_prefix="check") as pool:
-        return replace(plan, logs=tuple(pool.map(check, plan.logs)))
+    return replace(plan, logs=tuple(run_parallel(check, plan.logs, name="check", threads=threads)))
 
 
 def _outlook(

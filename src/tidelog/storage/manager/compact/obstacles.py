@@ -16,13 +16,14 @@ clean drops it unread. Source: Kafka's ``Cleaner.buildOffsetMap`` and ``shouldRe
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tidelog.model import CorruptRecordError, UnsupportedCompressionError
+from tidelog.runtime.progress import Advance
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.log_view import LogView
@@ -31,9 +32,6 @@ from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.read_ahead import read_ahead
 
 _KEYS_ONLY = ColumnChoice(values=False, headers=False)
-
-Advance = Callable[[int], None]
-"""The listener receives the number of bytes read since its last call."""
 
 
 class ObstacleKind(enum.StrEnum):

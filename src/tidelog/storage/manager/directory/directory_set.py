@@ -12,11 +12,10 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
+from tidelog.runtime.parallel import ThreadGroup, run_groups
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.directory_check import check_directories, reasons_of
@@ -116,11 +115,13 @@ class DirectorySet:
                 failed.add(directory.path)
             directory.note_closed(partition)
 
-        with ExitStack() as pools:
-            for directory in self.online:
-                pool = pools.enter_context(ThreadPoolExecutor(threads, f"log-closing-{directory.path}"))
-                for partition in list(directory.logs):
-                    pool.submit(close, directory, partition)
+        run_groups(
+            lambda log: close(*log),
+            (
+                ThreadGroup(f"log-closing-{directory.path}", threads, [(directory, one) for one in directory.logs])
+                for directory in self.online
+            ),
+        )
         return failed
 
     # --- failures ---

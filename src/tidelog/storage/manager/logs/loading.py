@@ -6,7 +6,7 @@ share the segments of one log (``walk_ahead``). The logs with the most bytes to 
 partition does not run alone at the end. A partition that fails to load is a result like any other, and the rest go on.
 This module makes no decisions about the loaded logs.
 
-Thread rule: one thread calls ``run``. Any thread may read the progress. Source: Kafka's ``LogManager.loadLogs``.
+Thread rule: one thread calls ``run``. Any thread may read what remains. Source: Kafka's ``LogManager.loadLogs``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import gc
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
+from tidelog.runtime.parallel import ThreadGroup, run_groups
+from tidelog.runtime.progress import Progress, ProgressCounter, ProgressListener
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
@@ -38,28 +40,6 @@ from tidelog.storage.segment.segment_recovery import RecoveredSegment
 REPORT_EVERY_MS = 10_000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadProgress:
-    """The progress after each log and each recovered segment. Bytes are those of ``.log`` files to recover."""
-
-    logs_done: int
-    logs_total: int
-    bytes_done: int
-    bytes_total: int
-    elapsed_ms: int
-
-    @property
-    def left_ms(self) -> int | None:
-        """The estimated remaining time in ms. None if nothing is done yet."""
-        done, total = self.logs_done, self.logs_total
-        if self.bytes_total:
-            done, total = self.bytes_done, self.bytes_total
-        return self.elapsed_ms * (total - done) // done if done else None
-
-
-ProgressListener = Callable[[LoadProgress], None]
 
 
 class LoadedPartition(NamedTuple):
@@ -111,7 +91,6 @@ class Loading:
         self._on_progress = on_progress
         self._lock = threading.Lock()
         self._begun_ms = self._reported_ms = opening.clock.monotonic_ms()
-        self._done = self._bytes_done = self._total = self._bytes_total = 0
         self.remaining_logs: dict[Path, int] = {}
         """Kafka's ``remainingLogsToRecover``, by log directory."""
         self.remaining_segments: dict[tuple[Path, int], int] = {}
@@ -121,31 +100,21 @@ class Loading:
         """Load everything. A log directory that cannot be listed has failed, and the rest are loaded."""
         found = LoadedDirectories(partitions=[], strays=[], unknown=[])
         work = {directory.path: deque(self._find(directory, found)) for directory in self._directories}
-        self._total = sum(len(jobs) for jobs in work.values())
-        self._bytes_total = sum(job.unflushed_bytes for jobs in work.values() for job in jobs)
-        futures: list[Future[list[LoadedPartition]]] = []
-        with _no_collections(), ExitStack() as pools:
-            walks = pools.enter_context(WalkThreads()) if self._bytes_total else None
-            self.remaining_logs = {path: len(jobs) for path, jobs in work.items()}
-            for path, jobs in work.items():
-                threads = self._threads if any(job.unflushed_bytes for job in jobs) else 1
-                pool = pools.enter_context(ThreadPoolExecutor(threads, thread_name_prefix=f"log-recovery-{path}"))
-                pools.callback(jobs.clear)
-                futures += [pool.submit(self._load_all, jobs, number, walks) for number in range(threads)]
-            found.partitions += [part for future in futures for part in future.result()]
-        took_ms = self._opening.clock.monotonic_ms() - self._begun_ms
-        _log.info("Loaded %d logs in %d ms", self._total, took_ms)
-        return found
+        self.remaining_logs = {path: len(jobs) for path, jobs in work.items()}
+        total = sum(self.remaining_logs.values())
+        bytes_total = sum(job.unflushed_bytes for jobs in work.values() for job in jobs)
+        progress = ProgressCounter(total, bytes_total, self._report, clock=self._opening.clock)
 
-    @property
-    def progress(self) -> LoadProgress:
-        return LoadProgress(
-            logs_done=self._done,
-            logs_total=self._total,
-            bytes_done=self._bytes_done,
-            bytes_total=self._bytes_total,
-            elapsed_ms=self._opening.clock.monotonic_ms() - self._begun_ms,
-        )
+        def stop() -> None:
+            for jobs in work.values():
+                jobs.clear()
+
+        with _no_collections(), WalkThreads() if bytes_total else nullcontext() as walks:
+            load = partial(self._load_all, progress=progress, walks=walks)
+            for loaded in run_groups(load, self._groups(work), stop=stop):
+                found.partitions += loaded
+        _log.info("Loaded %d logs in %d ms", total, self._opening.clock.monotonic_ms() - self._begun_ms)
+        return found
 
     # --- inside ---
 
@@ -192,18 +161,29 @@ class Loading:
         ]
         return _Job(directory, name, path, len(sizes), sum(sizes), listing)
 
-    def _load_all(self, jobs: deque[_Job], number: int, walks: WalkThreads | None) -> list[LoadedPartition]:
-        """Load one of ``jobs`` after the other until none is left. Each thread of a directory runs it."""
+    def _groups(self, work: Mapping[Path, deque[_Job]]) -> Iterator[ThreadGroup[tuple[deque[_Job], int]]]:
+        """Yield the threads of each log directory. A thread's item is the directory's jobs with the thread's number."""
+        for path, jobs in work.items():
+            threads = self._threads if any(job.unflushed_bytes for job in jobs) else 1
+            yield ThreadGroup(f"log-recovery-{path}", threads, [(jobs, number) for number in range(threads)])
+
+    def _load_all(
+        self, thread: tuple[deque[_Job], int], *, progress: ProgressCounter, walks: WalkThreads | None
+    ) -> list[LoadedPartition]:
+        """Load one of the jobs after the other until none is left. Each thread of a directory runs it."""
+        jobs, number = thread
         loaded = []
         while (job := self._take(jobs)) is not None:
-            loaded.append(self._load(job, (job.directory.path, number), walks))
+            loaded.append(self._load(job, (job.directory.path, number), progress, walks))
         return loaded
 
     def _take(self, jobs: deque[_Job]) -> _Job | None:
         with self._lock:
             return jobs.popleft() if jobs else None
 
-    def _load(self, job: _Job, thread: tuple[Path, int], walks: WalkThreads | None) -> LoadedPartition:
+    def _load(
+        self, job: _Job, thread: tuple[Path, int], progress: ProgressCounter, walks: WalkThreads | None
+    ) -> LoadedPartition:
         """Load one partition. ``thread`` is the log directory and the thread's number there."""
         self.remaining_segments[thread] = job.segments
         left = job.unflushed_bytes
@@ -213,8 +193,7 @@ class Loading:
             read = min(left, segment.size + segment.truncated_bytes)
             left -= read
             self.remaining_segments[thread] = max(0, self.remaining_segments[thread] - 1)
-            with self._lock:
-                self._report(read)
+            progress.add(read)
 
         log, problem = None, None
         try:
@@ -227,22 +206,19 @@ class Loading:
         self.remaining_segments[thread] = 0
         with self._lock:
             self.remaining_logs[job.directory.path] -= 1
-            self._done += 1
-            self._report(left)
+        progress.add(left, logs=1)
         return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
 
-    def _report(self, read_bytes: int) -> None:
-        """Add recovered bytes to the progress. The caller holds the lock."""
-        self._bytes_done += read_bytes
+    def _report(self, progress: Progress) -> None:
         if self._on_progress is not None:
-            self._on_progress(self.progress)
+            self._on_progress(progress)
         now_ms = self._opening.clock.monotonic_ms()
         if now_ms - self._reported_ms >= REPORT_EVERY_MS:
             self._reported_ms = now_ms
-            _log.info("Loading: %s", describe_progress(self.progress))
+            _log.info("Loading: %s", describe_progress(progress))
 
 
-def describe_progress(progress: LoadProgress) -> str:
+def describe_progress(progress: Progress) -> str:
     """Describe the progress: ``120 of 2000 logs, 3.5 of 10.0 MB recovered, about 12 s left``."""
     parts = [f"{progress.logs_done} of {progress.logs_total} logs"]
     if progress.bytes_total:

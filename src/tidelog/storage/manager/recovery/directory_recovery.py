@@ -30,6 +30,8 @@ from typing import Self
 from tidelog.model import CheckpointError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.runtime.parallel import usable_processors
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -37,11 +39,11 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     OffsetCheckpoint,
 )
-from tidelog.storage.fs import LOCAL, FileSystem, usable_processors
+from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
 from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
-from tidelog.storage.manager.partition_work import Failures, PartitionWork, ProgressListener
+from tidelog.storage.manager.partition_work import Failures, PartitionWork
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
 from tidelog.storage.manager.recovery.recover_plan import (
     PartitionPlan,
@@ -198,7 +200,7 @@ class _Run:
 
     def _load_one(self, partition: PartitionPlan, walks: WalkThreads) -> RecoveredPartition:
         def on_segment(segment: RecoveredSegment) -> None:
-            self._work.add_progress(partition.name, segment.size + segment.truncated_bytes)
+            self._work.add_progress(segment.size + segment.truncated_bytes)
             self._work.check_cancelled()
 
         return recover_partition(self._fs, self._path, partition, self._options, threads=walks, on_segment=on_segment)

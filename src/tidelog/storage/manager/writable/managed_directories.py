@@ -15,10 +15,10 @@ from pathlib import Path
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ClosedError, TopicPartition
 from tidelog.runtime import Clock, Scheduler, ThreadScheduler
+from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.fs import FileSystem, ForkGuard
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.storage.manager.logs.loading import ProgressListener
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
