@@ -9,12 +9,13 @@ from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.objects import UrlPath, is_url, path_of, require_disk
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.run_all import run_all
-from tidelog.storage.fs.whole_file import read_whole, sync_whole, write_atomically
+from tidelog.storage.fs.whole_file import TEMPORARY_SUFFIX, read_whole, sync_whole, write_atomically
 
 __all__ = [
     "BY_PATH",
     "DESCRIPTOR_CACHE",
     "LOCAL",
+    "TEMPORARY_SUFFIX",
     "DescriptorCache",
     "File",
     "FileStat",

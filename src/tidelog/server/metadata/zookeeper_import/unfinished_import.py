@@ -15,8 +15,7 @@ from tidelog.server.metadata.kraft.quorum_state import QUORUM_STATE_FILE
 from tidelog.server.metadata.kraft.snapshot import leftover_files
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
-from tidelog.storage.fs import FileSystem
-from tidelog.storage.fs.whole_file import TEMPORARY_SUFFIX
+from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem
 from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
 from tidelog.storage.segment.file_names import SegmentFileName
 

@@ -27,7 +27,7 @@ from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem
 from tidelog.storage.segment.file_names import (
     OFFSET_DIGITS,
     SEGMENT_KINDS,
@@ -39,7 +39,6 @@ from tidelog.storage.segment.file_names import (
     segment_file,
 )
 
-TEMPORARY_SUFFIX = ".tmp"
 _UNKNOWN = -1
 _Kinds = dict[int, dict[FileKind, int]]
 """Files of segments by base offset, each with its size."""

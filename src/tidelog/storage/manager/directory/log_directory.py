@@ -1,6 +1,6 @@
-"""A log directory owned by this process: its lock, marker, checkpoints, id and open logs.
+"""A log directory opened for writing: its open logs, its id, and when its marker and checkpoints are written.
 
-It holds ``.lock`` from opening to release, so that a broker and tidelog exclude each other. State machine:
+``OwnedDirectory`` has the lock and these files. State machine:
 
 ====================  =============================================================================================
 opened                the lock is taken; marker, checkpoints and ``meta.properties`` are read
@@ -20,32 +20,30 @@ Kafka's ``LogManager``.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.model import CheckpointError, StorageError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import (
-    CLEAN_SHUTDOWN_FILE,
-    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_CHECKPOINT,
-    CleanShutdownFile,
     MetaProperties,
-    OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem
-from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing
+from tidelog.storage.log.load.listing import PartitionListing
 from tidelog.storage.log.load.open_request import LogContext
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition, DirectoryState
+from tidelog.storage.log.state.log_config import LogConfig
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState
 from tidelog.storage.log.view.partitions import live_partitions
+from tidelog.storage.manager.directory.owned_directory import OwnedDirectory
 from tidelog.storage.producer import ProducerEntry
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
@@ -53,20 +51,6 @@ from tidelog.storage.segment.segment_recovery import RecoveredSegment
 if TYPE_CHECKING:
     from tidelog.storage.log.view.log_view import LogView
 
-
-from dataclasses import dataclass
-
-from tidelog.storage.log.state.log_config import LogConfig
-
-UNKNOWN_BROKER_EPOCH = -1
-_SMALL_FILES = (
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    CLEANER_CHECKPOINT,
-    META_PROPERTIES_FILE,
-    CLEAN_SHUTDOWN_FILE,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -92,19 +76,16 @@ class LogDirectory:
         self.failure: StorageError | None = None
         """The reason why the directory is offline."""
         self._clean_partitions: set[TopicPartition] = set()
-        self._checkpoints = threading.Lock()
-        self._is_released = False
-        self._lock = fs.lock(path / LOCK_FILE)
+        self._files = OwnedDirectory(fs, path)
+        self.was_clean = self._files.was_clean
+        self.broker_epoch = self._files.broker_epoch
+        self.mark_open = self._files.mark_open
+        for warning in self._files.warnings:
+            _log.warning("%s", warning)
         try:
-            self._marker = CleanShutdownFile(fs, path)
-            self.was_clean = self._marker.exists()
-            self.broker_epoch = self._marker.read()
-            self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
-            self._log_starts = self._read(LOG_START_CHECKPOINT)
-            self._high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
             self._properties = self._read_properties()
         except BaseException:
-            self._lock.release()
+            self._files.release()
             raise
 
     @property
@@ -119,12 +100,6 @@ class LogDirectory:
     @property
     def node_id(self) -> int | None:
         return None if self._properties is None else self._properties.node_id
-
-    def mark_open(self) -> None:
-        """Remove the marker, so that a later crash is an unclean shutdown, and unfinished writes of small files."""
-        self._marker.remove()
-        for name in _SMALL_FILES:
-            self._fs.remove(self.path / (name + TEMPORARY_SUFFIX), missing_ok=True)
 
     # --- logs ---
 
@@ -155,9 +130,9 @@ class LogDirectory:
                 directory=path,
                 config=opening.config_of(partition.topic),
                 clean_shutdown=self.is_clean(partition),
-                recovery_point=self._recovery_points.get(partition, 0),
-                log_start_offset=self._log_starts.get(partition, 0),
-                high_watermark=self._high_watermarks.get(partition, 0),
+                recovery_point=self._files.recovery_points.get(partition, 0),
+                log_start_offset=self._files.log_starts.get(partition, 0),
+                high_watermark=self._files.high_watermarks.get(partition, 0),
                 topic_id=topic_id,
                 syncs_name=syncs_name,
                 threads=threads,
@@ -186,7 +161,7 @@ class LogDirectory:
 
     def recovery_point(self, partition: TopicPartition) -> int:
         """Return the last known recovery point, 0 if there is none."""
-        return self._recovery_points.get(partition, 0)
+        return self._files.recovery_points.get(partition, 0)
 
     def note_closed(self, partition: TopicPartition) -> None:
         """Record the offsets of a closed log, which may be opened again."""
@@ -195,22 +170,21 @@ class LogDirectory:
             self._clean_partitions.add(partition)
         else:
             self.was_clean = False
-        with self._checkpoints:
+        with self._files.lock:
             self._note(partition, log)
 
     def adopt(self, partition: TopicPartition, end_offset: int) -> None:
         """Record a log that was moved in complete and synced. It starts at its first segment and counts as clean."""
         self._clean_partitions.add(partition)
-        with self._checkpoints:
-            self._recovery_points[partition] = self._high_watermarks[partition] = end_offset
-            self._log_starts.pop(partition, None)
+        with self._files.lock:
+            self._files.recovery_points[partition] = self._files.high_watermarks[partition] = end_offset
+            self._files.log_starts.pop(partition, None)
 
     def forget(self, partition: TopicPartition) -> None:
         """Drop a log that left the directory from all checkpoints."""
-        with self._checkpoints:
+        with self._files.lock:
             self.logs.pop(partition, None)
-            for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
-                offsets.pop(partition, None)
+            self._files.forget(partition)
 
     def producers(
         self, only: TopicPartition | None = None
@@ -257,21 +231,18 @@ class LogDirectory:
 
         ``all_closed`` means that every log closed cleanly. ``broker_epoch`` None keeps the marker's previous epoch.
         """
-        if self._is_released:
+        if self._files.is_released:
             return
         try:
             self.checkpoint()
             if all_closed and (self.was_clean or self._every_partition_is_clean()):
-                known = UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch
-                self._marker.write(known if broker_epoch is None else broker_epoch)
+                self._files.mark_clean(broker_epoch)
         finally:
             self.release()
 
     def release(self) -> None:
         """Release the lock. Nothing is written afterwards, because another process may own the directory then."""
-        with self._checkpoints:
-            self._is_released = True
-            self._lock.release()
+        self._files.release()
 
     def go_offline(self, failure: StorageError) -> list[TopicPartition]:
         """Close the logs, which raise ``failure`` from now on, and release the lock, because the disk failed."""
@@ -293,34 +264,18 @@ class LogDirectory:
         return self._clean_partitions.issuperset(one for one in partitions if one.topic != CLUSTER_METADATA_TOPIC)
 
     def _checkpoint(self, *names: str) -> None:
-        offsets = {
-            RECOVERY_POINT_CHECKPOINT: self._recovery_points,
-            LOG_START_CHECKPOINT: self._log_starts,
-            HIGH_WATERMARK_CHECKPOINT: self._high_watermarks,
-        }
-        with self._checkpoints:
-            if self._is_released:  # a scheduled task may run after the release
-                return
+        with self._files.lock:
             for partition, log in list(self.logs.items()):
                 self._note(partition, log)
-            for name in names:
-                OffsetCheckpoint.write(self._fs, self.path / name, offsets[name])
+            self._files.write(*names)
 
     def _note(self, partition: TopicPartition, log: PartitionLog) -> None:
-        self._recovery_points[partition] = log.synced_offset
-        self._high_watermarks[partition] = log.high_watermark
+        self._files.recovery_points[partition] = log.synced_offset
+        self._files.high_watermarks[partition] = log.high_watermark
         if log.starts_inside_segment:
-            self._log_starts[partition] = log.log_start_offset
+            self._files.log_starts[partition] = log.log_start_offset
         else:
-            self._log_starts.pop(partition, None)
-
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        """Read a checkpoint. An unreadable one counts as empty and causes a warning, as in a broker."""
-        try:
-            return OffsetCheckpoint.read(self._fs, self.path / name)
-        except CheckpointError as error:
-            _log.warning("%s; treated as empty", error)
-            return {}
+            self._files.log_starts.pop(partition, None)
 
     def _read_properties(self) -> MetaProperties | None:
         try:
@@ -336,7 +291,7 @@ class LogDirectory:
         state = DirectoryState(
             path=self.path,
             condition=DirectoryCondition.CLEAN if self.is_clean(partition) else DirectoryCondition.UNCLEAN,
-            recovery_points=self._recovery_points,
-            log_start_offsets=self._log_starts,
+            recovery_points=self._files.recovery_points,
+            log_start_offsets=self._files.log_starts,
         )
         return LogView(self._fs, self.path / partition.directory_name, directory_state=state)

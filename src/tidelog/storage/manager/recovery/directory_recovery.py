@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tidelog.model import CheckpointError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.parallel import usable_processors
@@ -36,13 +35,10 @@ from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    CleanShutdownFile,
-    OffsetCheckpoint,
 )
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.load.parallel_walks import WalkThreads
-from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
-from tidelog.storage.manager.directory.log_directory import UNKNOWN_BROKER_EPOCH
+from tidelog.storage.manager.directory.owned_directory import OwnedDirectory
 from tidelog.storage.manager.partition_work import Failures, PartitionWork
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
 from tidelog.storage.manager.recovery.recover_plan import (
@@ -77,68 +73,48 @@ class DirectoryRecovery:
         """LockedError means that another process holds the directory. ``complete_commits`` may fail as well."""
         complete_commits(fs, path, clock=SYSTEM_CLOCK)
         self._fs = fs
-        self._path = path
-        self._lock = fs.lock(path / LOCK_FILE)
-        self._marker = CleanShutdownFile(fs, path)
-        self._known_epoch: int | None = None
+        self._directory = OwnedDirectory(fs, path)
+        self.release = self._directory.release
 
     def begin(self, plan: RecoverPlan) -> None:
         """Remove the marker and unfinished checkpoints. ``plan`` was made under this lock."""
-        if plan.condition is DirectoryCondition.CLEAN:
-            self._known_epoch = self._marker.read()
-        self._marker.remove()
-        for name in plan.temporary:
-            self._fs.remove(self._path / name, missing_ok=True)
+        self._directory.mark_open(plan.temporary)
 
     def finish(
         self, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...], failures: Failures
     ) -> RecoverResult:
         """Return the result for all partitions. If one failed, nothing is written."""
         if not failures:
-            _write_checkpoints(self._fs, self._path, plan, partitions)
-            remove_staged(self._fs, self._path)
-            self._marker.write(UNKNOWN_BROKER_EPOCH if self._known_epoch is None else self._known_epoch)
+            self._write_checkpoints(plan, partitions)
+            remove_staged(self._fs, self._directory.path)
+            self._directory.mark_clean()
         return RecoverResult(plan=plan, partitions=partitions, failures=failures)
 
-    def release(self) -> None:
-        self._lock.release()
+    def _write_checkpoints(self, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...]) -> None:
+        directory = self._directory
+        logs = {
+            part.topic_partition: part for part in partitions if part.topic_partition.topic != CLUSTER_METADATA_TOPIC
+        }
+        directory.recovery_points = {key: log.end_offset for key, log in logs.items()}
+        directory.log_starts = {key: log.log_start_offset for key, log in logs.items() if log.log_starts_inside_segment}
+        directory.write(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
+        stored, watermarks = directory.high_watermarks, {}
+        for key, log in logs.items():
+            if plan.metadata.is_only_replica(key):
+                watermarks[key] = log.end_offset
+            elif key in stored:
+                watermarks[key] = min(max(stored[key], log.log_start_offset), log.end_offset)
+        directory.high_watermarks = watermarks
+        # An unreadable checkpoint does not change, and a missing one is not created without entries.
+        is_there = self._fs.exists(directory.path / HIGH_WATERMARK_CHECKPOINT)
+        if HIGH_WATERMARK_CHECKPOINT not in directory.unreadable and (watermarks or is_there):
+            directory.write(HIGH_WATERMARK_CHECKPOINT)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def _write_checkpoints(
-    fs: FileSystem, path: Path, plan: RecoverPlan, partitions: tuple[RecoveredPartition, ...]
-) -> None:
-    logs = {part.topic_partition: part for part in partitions if part.topic_partition.topic != CLUSTER_METADATA_TOPIC}
-    recovery_points = {key: log.end_offset for key, log in logs.items()}
-    log_starts = {key: log.log_start_offset for key, log in logs.items() if log.log_starts_inside_segment}
-    OffsetCheckpoint.write(fs, path / RECOVERY_POINT_CHECKPOINT, recovery_points)
-    OffsetCheckpoint.write(fs, path / LOG_START_CHECKPOINT, log_starts)
-    watermarks = _high_watermarks(fs, path, plan, logs)
-    if watermarks is not None:
-        OffsetCheckpoint.write(fs, path / HIGH_WATERMARK_CHECKPOINT, watermarks)
-
-
-def _high_watermarks(
-    fs: FileSystem, path: Path, plan: RecoverPlan, logs: dict[TopicPartition, RecoveredPartition]
-) -> dict[TopicPartition, int] | None:
-    """Return the entries to write. None leaves an unreadable checkpoint alone, or a missing one without entries."""
-    checkpoint = path / HIGH_WATERMARK_CHECKPOINT
-    try:
-        stored = OffsetCheckpoint.read(fs, checkpoint)
-    except CheckpointError:
-        return None
-    watermarks = {}
-    for key, log in logs.items():
-        if plan.metadata.is_only_replica(key):
-            watermarks[key] = log.end_offset
-        elif key in stored:
-            watermarks[key] = min(max(stored[key], log.log_start_offset), log.end_offset)
-    return watermarks if watermarks or fs.exists(checkpoint) else None
 
 
 def recover_directory(

@@ -15,9 +15,9 @@ from pathlib import Path
 from tidelog.model import CheckpointError, DirectoryError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftover_files import CleanupPlan, plan_cleanup, replaced_offsets
-from tidelog.storage.log.load.listing import TEMPORARY_SUFFIX, PartitionListing, list_partition, sort_names
+from tidelog.storage.log.load.listing import PartitionListing, list_partition, sort_names
 from tidelog.storage.log.load.load_plan import SegmentToRecover, plan_recovery
 from tidelog.storage.log.load.overflow_split import is_overflowed
 from tidelog.storage.log.state.log_config import LogConfig
