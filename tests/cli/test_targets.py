@@ -13,7 +13,7 @@ import pytest
 from cli.runner import rows, run
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS
-from tidelog.cli.progress import Advance
+from tidelog.cli.progress import CancellableAdvance
 from tidelog.cli.report import ExitCode
 from tidelog.cli.targets import Target, each_target
 from tidelog.model import CancelledError
@@ -87,7 +87,7 @@ def test_directories_on_their_way_are_no_partitions(golden_copy: GoldenFactory) 
 
 
 def test_an_interruption_ends_the_directories_under_way(golden: GoldenFactory) -> None:
-    advance = Advance(lambda _bytes: None)
+    advance = CancellableAdvance(lambda _bytes: None)
     started = threading.Event()
 
     def read_for_long(_target: Target) -> None:

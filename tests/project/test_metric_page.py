@@ -13,7 +13,7 @@ import pytest
 from project.tree import ROOT, load
 from tidelog.runtime.metrics import MetricName, MetricRegistry
 from tidelog.runtime.metrics.reporters import load_reporters
-from tidelog.runtime.metrics.reporters.loading import KNOWN, WITHOUT_JVM
+from tidelog.runtime.metrics.reporters.reporter_set import KNOWN, WITHOUT_JVM
 from tidelog.testing import ManualClock, ManualScheduler
 
 METRIC_PAGE = load("scripts/metric_page.py")

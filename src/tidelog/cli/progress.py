@@ -10,7 +10,7 @@ from tidelog.cli.options import is_quiet
 from tidelog.model.errors import CancelledError
 
 
-class Advance:
+class CancellableAdvance:
     """A callable that counts bytes read, from any thread. After ``cancel`` each call raises CancelledError."""
 
     def __init__(self, show: Callable[[int], None]) -> None:
@@ -27,10 +27,10 @@ class Advance:
 
 
 @contextmanager
-def progress(description: str, total_bytes: int | None) -> Iterator[Advance]:
+def progress(description: str, total_bytes: int | None) -> Iterator[CancellableAdvance]:
     """Yield the counter for bytes read. Show no bar with ``--quiet``, or if stderr is no terminal."""
     if is_quiet() or not sys.stderr.isatty():
-        yield Advance(lambda _bytes: None)
+        yield CancellableAdvance(lambda _bytes: None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -39,4 +39,4 @@ def progress(description: str, total_bytes: int | None) -> Iterator[Advance]:
     columns = (text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), left)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total_bytes)
-        yield Advance(lambda count: bar.advance(task, count))
+        yield CancellableAdvance(lambda count: bar.advance(task, count))

@@ -19,7 +19,7 @@ import click
 
 from tidelog.cli.options import expand
 from tidelog.cli.output import escaped
-from tidelog.cli.progress import Advance
+from tidelog.cli.progress import CancellableAdvance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.runtime.parallel import run_parallel
@@ -88,7 +88,10 @@ def select_among(
 
 
 def each_target(
-    targets: Sequence[Target], function: Callable[[Target], T], exit_code: ExitCode, advance: Advance | None = None
+    targets: Sequence[Target],
+    function: Callable[[Target], T],
+    exit_code: ExitCode,
+    advance: CancellableAdvance | None = None,
 ) -> list[tuple[Target, T]]:
     """Return the results in the order of ``targets``, of which several run in parallel.
 

@@ -64,7 +64,7 @@ from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
-from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
+from tidelog.storage.manager.metrics.manager_metrics import MetricsReporting
 
 if TYPE_CHECKING:
     from tidelog.server.groups.coordinator import GroupCoordinator

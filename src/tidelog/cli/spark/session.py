@@ -11,7 +11,7 @@ import click
 
 from tidelog.cli.key_values import key_values
 from tidelog.cli.options import expand, output_options
-from tidelog.cli.progress import Advance, progress
+from tidelog.cli.progress import CancellableAdvance, progress
 from tidelog.model import ConfigError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _spark_needed() -> Iterator[None]:
 
 def _bar(stack: ExitStack, description: str) -> OnProgress:
     """Return a callback for progress. The bar appears at its first call, which gives the total."""
-    advance: Advance | None = None
+    advance: CancellableAdvance | None = None
     shown = 0
 
     def on_progress(done: int, total: int) -> None:

@@ -19,13 +19,13 @@ from tidelog.runtime.parallel import run_parallel
 from tidelog.runtime.progress import ProgressCounter, ProgressListener
 
 
-class NamedPartition(Protocol):
+class NamedWork(Protocol):
     @property
     def name(self) -> str: ...
 
 
-_P = TypeVar("_P", bound=NamedPartition)
-_R = TypeVar("_R", bound=NamedPartition)
+_P = TypeVar("_P", bound=NamedWork)
+_R = TypeVar("_R", bound=NamedWork)
 
 Failures = tuple[tuple[str, TidelogError], ...]
 """The names of partitions with their errors, sorted."""

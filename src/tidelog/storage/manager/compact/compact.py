@@ -78,7 +78,7 @@ def compact_directory(
     try:
         plan = plan_compaction(fs, path, options, only=only, held_here=True)
         require_clean(plan)
-        return _Run(fs, path, plan, options, on_progress, cancelled).clean_all()
+        return _CompactionRun(fs, path, plan, options, on_progress, cancelled).clean_all()
     finally:
         lock.release()
 
@@ -104,7 +104,7 @@ def compact_into(
     ended = cancelled or threading.Event()
     with DirectoryCopy(fs, source, output, check=lambda: require_not_cancelled(ended, source)) as copy:
         copy.copy_rest({log.name for log in plan.due})
-        run = _Run(fs, copy.path, plan, options, on_progress, ended, before_each=copy.copy_directory)
+        run = _CompactionRun(fs, copy.path, plan, options, on_progress, ended, before_each=copy.copy_directory)
         result = run.clean_all()
         if _marker(fs, source) != marker:
             raise DirectoryError("the directory was opened while it was copied", path=source)
@@ -128,7 +128,7 @@ def _marker(fs: FileSystem, path: Path) -> FileStat | None:
     return fs.stat(marker) if fs.exists(marker) else None
 
 
-class _Run:
+class _CompactionRun:
     """The cleaning of a plan's logs in ``path``, which is the plan's or a copy of it."""
 
     def __init__(

@@ -2,11 +2,12 @@
 
 A directory that has something to recover gets ``num.recovery.threads.per.data.dir`` threads, since kernels release the
 GIL. Any other directory gets one thread: its work is Python code, which threads cannot run in parallel. All threads
-share the segments of one log (``walk_ahead``). The logs with the most bytes to recover go first, so that a large
+share the segments of one log (``parallel_walks``). The logs with the most bytes to recover go first, so that a large
 partition does not run alone at the end. A partition that fails to load is a result like any other, and the rest go on.
 This module makes no decisions about the loaded logs.
 
-Thread rule: one thread calls ``run``. Any thread may read what remains. Source: Kafka's ``LogManager.loadLogs``.
+Thread rule: one thread calls ``run``. Any thread may read the remaining counts. Source: Kafka's
+``LogManager.loadLogs``.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def recover_directory(
     with DirectoryRecovery(fs, path) as recovery:
         plan = plan_directory(fs, path, options, held_here=True)
         recovery.begin(plan)
-        run = _Run(fs, path, options, plan, on_progress, cancelled)
+        run = _RecoveryRun(fs, path, options, plan, on_progress, cancelled)
         return recovery.finish(plan, *run.load_all())
 
 
@@ -148,7 +148,7 @@ def recover(
     return result
 
 
-class _Run:
+class _RecoveryRun:
     """The parallel loading of the partitions."""
 
     def __init__(

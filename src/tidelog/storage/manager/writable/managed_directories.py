@@ -22,7 +22,7 @@ from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 from tidelog.storage.manager.metadata.cluster_metadata_log import partition_for_writing
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
-from tidelog.storage.manager.metrics.metrics_reporting import MetricsReporting
+from tidelog.storage.manager.metrics.manager_metrics import MetricsReporting
 from tidelog.storage.manager.writable.commit import complete_commits
 from tidelog.storage.manager.writable.writable_directory import WritableLog
 from tidelog.storage.producer import ProducerEntry
