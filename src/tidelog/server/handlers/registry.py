@@ -105,15 +105,15 @@ def _topics() -> Handlers:
 
 
 def _configs() -> Handlers:
-    from tidelog.server.handlers.configs import alterations, client_quotas, describe_configs, list_config_resources
+    from tidelog.server.handlers.configs import alterations, client_quotas, describe_configs
 
     return {
-        ApiKey.DESCRIBE_CONFIGS: Handler(describe_configs.handle, describe_configs.refuse),
+        ApiKey.DESCRIBE_CONFIGS: Handler(describe_configs.describe_configs, describe_configs.refuse_describe_configs),
         ApiKey.ALTER_CONFIGS: Handler(alterations.alter_configs, alterations.refuse_alter_configs),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(
             alterations.incremental_alter_configs, alterations.refuse_incremental_alter_configs
         ),
-        ApiKey.LIST_CONFIG_RESOURCES: Handler(list_config_resources.handle),
+        ApiKey.LIST_CONFIG_RESOURCES: Handler(describe_configs.list_config_resources),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(
             client_quotas.describe_client_quotas, client_quotas.refuse_describe_client_quotas
         ),
@@ -148,7 +148,6 @@ def _acls() -> Handlers:
 
 def _transactions() -> Handlers:
     from tidelog.server.handlers.transactions import (
-        add_partitions_to_txn,
         producer_requests,
         transaction_reports,
         write_txn_markers,
@@ -156,7 +155,9 @@ def _transactions() -> Handlers:
 
     return {
         ApiKey.INIT_PRODUCER_ID: Handler(producer_requests.init_producer_id, producer_requests.refuse_init_producer_id),
-        ApiKey.ADD_PARTITIONS_TO_TXN: Handler(add_partitions_to_txn.handle, add_partitions_to_txn.refuse),
+        ApiKey.ADD_PARTITIONS_TO_TXN: Handler(
+            producer_requests.add_partitions_to_txn, producer_requests.refuse_add_partitions_to_txn
+        ),
         ApiKey.ADD_OFFSETS_TO_TXN: Handler(
             producer_requests.add_offsets_to_txn, producer_requests.refuse_add_offsets_to_txn
         ),

@@ -1,12 +1,25 @@
-"""DescribeConfigs: the configs of topics, brokers, groups, client metrics subscriptions, and loggers.
+"""DescribeConfigs and ListConfigResources: configs, and the resources that have them.
 
-A resource that cannot be described gets an error of its own, but an unknown resource type fails the whole request. A
-repeated resource is described once, because a description is thousands of times as large as a name. For the same reason
-equal configs are encoded once, and a request may name at most ``MOST_RESOURCES``. Source: Kafka's ``ConfigHelper``.
+The resources are topics, brokers, groups, client metrics subscriptions, and loggers. A resource that cannot be
+described gets an error of its own, but an unknown resource type fails the whole request. A repeated resource is
+described once, because a description is thousands of times as large as a name. For the same reason equal configs are
+encoded once, and a request may name at most ``MOST_RESOURCES``.
+
+ListConfigResources has the resources by type (KIP-714, KIP-1142); version 0 is ListClientMetricsResources:
+
+====================  ================================================================================================
+topics                all
+brokers, loggers      those of each broker
+groups, client        those with at least one config
+metrics
+====================  ================================================================================================
+
+Source: Kafka's ``ConfigHelper``, ``KafkaApis.handleListConfigResources``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError
@@ -20,6 +33,7 @@ from tidelog.server.configs.resource_type import ResourceType, broker_number
 from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import Outcome
 from tidelog.server.request_context import RequestContext
 from tidelog.server.response import EncodedResponse
@@ -35,9 +49,12 @@ _SHARING: Final = (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType
 """The types whose descriptions depend only on their own configs and the broker's."""
 _AT_ONCE: Final = 20
 """Resources to describe before other tasks of the event loop get a turn: one may have hundreds of configs."""
+_LISTED = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
 
 
-async def handle(broker: Broker, context: RequestContext, request: wire.DescribeConfigsRequest) -> EncodedResponse:
+async def describe_configs(
+    broker: Broker, context: RequestContext, request: wire.DescribeConfigsRequest
+) -> EncodedResponse:
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             raise ApiError(
@@ -60,7 +77,7 @@ async def handle(broker: Broker, context: RequestContext, request: wire.Describe
     return results.response(broker.quotas.throttle(context))
 
 
-def refuse(
+def refuse_describe_configs(
     context: RequestContext, request: wire.DescribeConfigsRequest, error: TidelogError
 ) -> wire.DescribeConfigsResponse:
     outcome = Outcome.of(error)
@@ -153,3 +170,30 @@ def _failure(resource: wire.DescribeConfigsResource, outcome: Outcome) -> wire.D
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }
+
+
+def list_config_resources(
+    broker: Broker, context: RequestContext, request: wire.ListConfigResourcesRequest
+) -> wire.ListConfigResourcesResponse:
+    broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
+    asked = [ResourceType.CLIENT_METRICS] if context.version == 0 else request.resource_types or _LISTED
+    if any(ResourceType.of(number) is ResourceType.UNKNOWN for number in asked):
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+    kinds = dict.fromkeys(map(ResourceType.of, asked))
+    return {
+        "config_resources": [
+            {"resource_name": name, "resource_type": kind}
+            for kind in kinds
+            for name in sorted(_names(broker.metadata.image, kind))
+        ]
+    }
+
+
+def _names(image: MetadataImage, kind: ResourceType) -> Iterable[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return image.topics
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return map(str, image.brokers)
+        case _:
+            return [resource.name for resource in image.configs if resource.type is kind]
