@@ -94,7 +94,7 @@ class BrokerMachine(RuleBasedStateMachine):
             partition_epoch=state.partition_epoch,
         )
         decision = alter_partitions(self.image, self.settings, state.leader, [alteration])
-        assert decision.answer[0].outcome.error in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
+        assert decision.result[0].outcome.error in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
         self.apply(decision.records)
 
     @rule(kind=st.sampled_from(ElectionType))

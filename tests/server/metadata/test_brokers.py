@@ -60,7 +60,7 @@ class TestRegistration:
     def test_is_fenced_and_has_the_offset_as_epoch(self) -> None:
         image = image_of(())
         decision = register_broker(image, SETTINGS, registration(), 42)
-        assert decision.answer == 42
+        assert decision.result == 42
         image.apply(decision.records[0])
         broker = image.brokers[1]
         assert (broker.epoch, broker.is_fenced, broker.rack) == (42, True, "r")
@@ -117,7 +117,7 @@ class TestElections:
     def outcome(self, state: PartitionState, kind: ElectionType, **image: object) -> ErrorCode:
         found = with_topic(image_of((1, 2), **image), state)  # type: ignore[arg-type]
         partition = TopicPartition("t", 0)
-        return elect_leaders(found, SETTINGS, kind, [partition]).answer[partition].error
+        return elect_leaders(found, SETTINGS, kind, [partition]).result[partition].error
 
     def test_of_the_preferred_replica(self) -> None:
         preferred = ElectionType.PREFERRED
@@ -136,12 +136,12 @@ class TestElections:
     def test_of_partitions_that_are_not_there(self) -> None:
         image = with_topic(image_of(), partition_of((1,)))
         asked = [TopicPartition("u", 0), TopicPartition("t", 1)]
-        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, asked).answer
+        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, asked).result
         assert [outcome.message for outcome in answer.values()] == ["No such topic as u", "No such partition as t-1"]
 
     def test_of_all_name_those_that_needed_one(self) -> None:
         image = with_topic(image_of((1, 2)), partition_of((1, 2)), partition_of((1, 2), leader=2))
-        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, None).answer
+        answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, None).result
         assert list(answer) == [TopicPartition("t", 1)]
 
 
@@ -149,7 +149,7 @@ class TestAlterations:
     def code(self, image: MetadataImage, broker: int = 1, **fields: object) -> ErrorCode:
         values = {"topic_id": TOPIC_ID, "partition": 0, "isr": (1,), "leader_epoch": 3, "partition_epoch": 7}
         alteration = PartitionAlteration(**{**values, **fields})  # type: ignore[arg-type]
-        (answer,) = alter_partitions(image, SETTINGS, broker, [alteration]).answer
+        (answer,) = alter_partitions(image, SETTINGS, broker, [alteration]).result
         return answer.outcome.error
 
     def test_are_of_the_present_epochs_and_the_leader(self) -> None:
@@ -177,7 +177,7 @@ class TestAlterations:
 class TestReassignments:
     def outcome(self, image: MetadataImage, replicas: list[int] | None, *, may_change_factor: bool = True) -> Outcome:
         wanted = [Reassignment("t", 0, replicas)]
-        (outcome,) = alter_reassignments(image, SETTINGS, wanted, may_change_factor=may_change_factor).answer
+        (outcome,) = alter_reassignments(image, SETTINGS, wanted, may_change_factor=may_change_factor).result
         return outcome
 
     def test_begin_and_are_taken_back(self) -> None:

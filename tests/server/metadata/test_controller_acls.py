@@ -29,7 +29,7 @@ def image_with(*acls: Acl) -> MetadataImage:
 def test_an_entry_is_added_once() -> None:
     image = image_with(READ)
     decision = create_acls(image, [READ, WRITE, WRITE, PREFIX])
-    assert [outcome.error for outcome in decision.answer] == [ErrorCode.NONE] * 4
+    assert [outcome.error for outcome in decision.result] == [ErrorCode.NONE] * 4
     for record in decision.records:
         image.apply(record)
     assert list(image.acls.values()) == [READ, WRITE, PREFIX]
@@ -49,7 +49,7 @@ def test_an_entry_is_added_once() -> None:
 )
 def test_what_is_wrong_with_one_is_said_of_it_alone(wrong: Acl, reason: str) -> None:
     decision = create_acls(image_of(), [wrong, READ])
-    refused, done = decision.answer
+    refused, done = decision.result
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert reason in (refused.message or "")
     assert done.error is ErrorCode.NONE
@@ -66,7 +66,7 @@ def test_filters_remove_what_they_fit() -> None:
         AclFilter(name="u"),
     ]
     decision = delete_acls(image, wanted)
-    assert [(one.outcome.error, list(one.acls)) for one in decision.answer] == [
+    assert [(one.outcome.error, list(one.acls)) for one in decision.result] == [
         (ErrorCode.NONE, [READ, PREFIX]),
         (ErrorCode.NONE, [READ, WRITE]),
         (ErrorCode.INVALID_REQUEST, []),

@@ -56,7 +56,7 @@ class TestConfigs:
             ConfigResource(ResourceType.BROKER, "x"): [],
         }
         decision = alter_configs(new_image(), settings(), changes)
-        assert [(outcome.error, outcome.message) for outcome in decision.answer.values()] == [
+        assert [(outcome.error, outcome.message) for outcome in decision.result.values()] == [
             (ErrorCode.INVALID_CONFIG, "Invalid value x for configuration segment.ms: Not a number of type LONG"),
             (ErrorCode.NONE, None),
             (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'u' does not exist."),
@@ -75,28 +75,28 @@ class TestConfigs:
     def test_the_least_isr_is_one_of_the_cluster(self) -> None:
         for resource, value in ((BROKER, "1"), (BROKERS, None)):
             change = {resource: [setting("min.insync.replicas", value)]}
-            (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+            (outcome,) = alter_configs(new_image(), settings(), change).result.values()
             assert outcome.error is ErrorCode.INVALID_CONFIG
 
     @pytest.mark.parametrize("value", ["/data", None])
     def test_directories_are_cordoned_since_kafka_4_3(self, value: str | None) -> None:
         image = new_image()
         image.apply(feature_record("metadata.version", 29))
-        (outcome,) = alter_configs(image, settings(), {BROKER: [setting("cordoned.log.dirs", value)]}).answer.values()
+        (outcome,) = alter_configs(image, settings(), {BROKER: [setting("cordoned.log.dirs", value)]}).result.values()
         expected = "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >="
         assert (outcome.error, outcome.message) == (ErrorCode.INVALID_CONFIG, f"{expected} 4.3-IV0")
 
     @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS, ids=range(len(HOSTILE_PATTERNS)))
     def test_a_pattern_that_is_none_is_refused(self, pattern: str) -> None:
         change = {subscription("s"): [setting("match", f"client_id={pattern}")]}
-        (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+        (outcome,) = alter_configs(new_image(), settings(), change).result.values()
         assert outcome.error is ErrorCode.INVALID_CONFIG
         assert str(outcome.message).startswith(f"Illegal client matching pattern: client_id={pattern[:9]}")
 
     def test_a_pattern_of_wide_ranges_takes_no_longer_than_others(self) -> None:
         change = {subscription("s"): [setting("match", f"client_id={WIDE_RANGES}")]}
         begun = time.thread_time()
-        (outcome,) = alter_configs(new_image(), settings(), change).answer.values()
+        (outcome,) = alter_configs(new_image(), settings(), change).result.values()
         assert time.thread_time() - begun < MOST_CPU_SECONDS
         assert outcome.error is ErrorCode.NONE
 
@@ -107,7 +107,7 @@ class TestConfigs:
         changes = {**change("s", 8000), **change("t", 193), **change("u", 192)}
         others = {subscription("v"): [setting("metrics", "a")], TOPIC: [setting("retention.ms", "1")]}
         decision = alter_configs(new_image(), settings(), changes | others)
-        assert [outcome.error for outcome in decision.answer.values()] == [
+        assert [outcome.error for outcome in decision.result.values()] == [
             ErrorCode.NONE,
             ErrorCode.INVALID_CONFIG,
             *[ErrorCode.NONE] * 3,
@@ -118,7 +118,7 @@ class TestConfigs:
         kept = MetadataRecord("ConfigRecord", {**fields, "name": "match", "value": "client_id=["})
         image = applied(new_image(), [kept])
         change = {subscription("s"): [setting("interval.ms", "1000")]}
-        (outcome,) = alter_configs(image, settings(), change).answer.values()
+        (outcome,) = alter_configs(image, settings(), change).result.values()
         assert outcome.error is ErrorCode.NONE
 
     def test_a_topics_go_before_the_brokers_before_those_of_all_before_the_file(self) -> None:
@@ -145,7 +145,7 @@ class TestConfigs:
 
 class TestQuotas:
     def outcome(self, *parts: tuple[str, str | None], **operations: float | None) -> tuple[ErrorCode, str | None]:
-        (outcome,) = alter_client_quotas(image_of(), [QuotaChange(parts, list(operations.items()))]).answer
+        (outcome,) = alter_client_quotas(image_of(), [QuotaChange(parts, list(operations.items()))]).result
         return outcome
 
     @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ class TestQuotas:
 
     def test_of_an_entity_that_is_named_twice(self) -> None:
         changes = [QuotaChange((("user", "u"),), [("producer_byte_rate", 1.0)])] * 2
-        first, second = alter_client_quotas(image_of(), changes).answer
+        first, second = alter_client_quotas(image_of(), changes).result
         assert first.error is ErrorCode.NONE
         assert second.message == "Ignoring duplicate entity {'user': 'u'}"
 
@@ -199,14 +199,14 @@ class TestQuotas:
         changes = [QuotaChange((("user", str(number)),), operations) for number in range(MAX_RECORDS + 1)]
         with pytest.raises(ApiError, match="excessively large"):
             alter_client_quotas(new_image(), changes)
-        assert len(alter_client_quotas(new_image(), changes[1:]).answer) == MAX_RECORDS
+        assert len(alter_client_quotas(new_image(), changes[1:]).result) == MAX_RECORDS
 
 
 class TestFeatures:
     def test_all_or_none(self) -> None:
         updates = [FeatureUpdate("group.version", 0, UpgradeType.SAFE_DOWNGRADE), FeatureUpdate("nothing", 1)]
         decision = update_features(image_of(), settings(), updates)
-        assert decision.answer.error is ErrorCode.INVALID_UPDATE_VERSION
+        assert decision.result.error is ErrorCode.INVALID_UPDATE_VERSION
         assert not decision.records
 
     def test_metadata_version_goes_down_as_far_as_no_record_changed(self) -> None:
@@ -214,7 +214,7 @@ class TestFeatures:
         for level, is_allowed in ((33, True), (32, False), (23, False)):
             update = FeatureUpdate("metadata.version", level, UpgradeType.SAFE_DOWNGRADE)
             drop = [FeatureUpdate("eligible.leader.replicas.version", 0, UpgradeType.SAFE_DOWNGRADE), update]
-            assert update_features(image, settings(), drop).answer.is_failure is not is_allowed
+            assert update_features(image, settings(), drop).result.is_failure is not is_allowed
 
     def test_eligible_leaders_need_their_release_and_bring_a_setting(self) -> None:
         image = image_of()
@@ -225,17 +225,17 @@ class TestFeatures:
         assert image.configs[BROKERS] == {"min.insync.replicas": "3"}
         old = applied(image_of(), update_features(image_of(), settings(), off).records)
         old.features["metadata.version"] = 22
-        assert "depends on metadata.version" in str(update_features(old, settings(), on).answer.message)
+        assert "depends on metadata.version" in str(update_features(old, settings(), on).result.message)
 
     def test_a_broker_that_does_not_support_a_level_is_named(self) -> None:
         image = image_of((1, 2))
         fields = {**image.brokers[2].fields(), "features": []}
         image.apply(MetadataRecord("RegisterBrokerRecord", fields))
-        answer = update_features(image, settings(), [FeatureUpdate("share.version", 1)]).answer
+        answer = update_features(image, settings(), [FeatureUpdate("share.version", 1)]).result
         assert str(answer.message).endswith("Broker 2 does not support this feature.")
 
     def test_the_quorums_version_stays(self) -> None:
-        answer = update_features(image_of(), settings(), [FeatureUpdate("kraft.version", 1)]).answer
+        answer = update_features(image_of(), settings(), [FeatureUpdate("kraft.version", 1)]).result
         assert answer.error is ErrorCode.INVALID_UPDATE_VERSION
 
     def test_releases_have_names(self) -> None:
@@ -254,8 +254,8 @@ class TestProducerIds:
     def test_are_given_in_blocks_until_there_are_none(self) -> None:
         image = image_of()
         decision = allocate_producer_ids(image, 1, 10)
-        assert decision.answer == range(1000)
-        assert allocate_producer_ids(applied(image, decision.records), 1, 10).answer == range(1000, 2000)
+        assert decision.result == range(1000)
+        assert allocate_producer_ids(applied(image, decision.records), 1, 10).result == range(1000, 2000)
         image.next_producer_id = 2**63 - 1000
         with pytest.raises(ApiError, match="Exhausted all producerIds"):
             allocate_producer_ids(image, 1, 10)

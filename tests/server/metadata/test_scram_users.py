@@ -38,7 +38,7 @@ def test_what_is_written_checks_the_password() -> None:
     expected = ScramCredential.of_password(ScramMechanism.SHA_256, "secret", salt=SALT)
     assert image.scram_credentials == {ScramMechanism.SHA_256: {"alice": expected}}
     decision = alter_scram_users(image, [ScramDeletion("alice", 1)], [])
-    assert decision.answer == {"alice": DONE}
+    assert decision.result == {"alice": DONE}
     for record in decision.records:
         image.apply(record)
     assert image.scram_credentials == {}
@@ -51,7 +51,7 @@ def test_a_refused_part_refuses_all_of_its_user_and_nobody_else() -> None:
         [ScramDeletion("alice", 1), ScramDeletion("bob", 2), ScramDeletion("", 1), ScramDeletion("eve", 7)],
         [new("alice", 2), new("carol"), new("dan", iterations=4095), new("fay", iterations=16385), new("gil", 0)],
     )
-    assert {user: outcome.error for user, outcome in decision.answer.items()} == {
+    assert {user: outcome.error for user, outcome in decision.result.items()} == {
         "alice": ErrorCode.DUPLICATE_RESOURCE,
         "bob": ErrorCode.RESOURCE_NOT_FOUND,
         "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
@@ -68,13 +68,13 @@ def test_so_many_at_once() -> None:
     users = [str(number) for number in range(MAX_RECORDS)]
     with pytest.raises(ApiError, match="excessively large"):
         alter_scram_users(image_of(), [ScramDeletion("ann", 1)], [new(user) for user in users])
-    assert len(alter_scram_users(image_of(), [ScramDeletion(user, 1) for user in users], []).answer) == MAX_RECORDS
+    assert len(alter_scram_users(image_of(), [ScramDeletion(user, 1) for user in users], []).result) == MAX_RECORDS
 
 
 def test_metadata_of_a_release_without_the_records_has_no_users() -> None:
     image = image_of()
     image.apply(feature_record(METADATA_VERSION, 10))
-    (outcome,) = alter_scram_users(image, [], [new("alice")]).answer.values()
+    (outcome,) = alter_scram_users(image, [], [new("alice")]).result.values()
     assert outcome.error is ErrorCode.UNSUPPORTED_VERSION
 
 

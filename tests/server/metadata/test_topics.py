@@ -21,7 +21,7 @@ from tidelog.storage.checkpoint import uuid_to_text
 
 
 def result_of(image: MetadataImage, **topic: Any) -> TopicResult:
-    (result,) = create_topics(image, settings(), [NewTopic(**topic)]).answer
+    (result,) = create_topics(image, settings(), [NewTopic(**topic)]).result
     return result
 
 
@@ -70,13 +70,13 @@ class TestNames:
             return metric_name(name)
 
         monkeypatch.setattr(topics, "metric_name", counted)
-        made = create_topics(image, settings(), [NewTopic(name=f"b_{number}") for number in range(100)]).answer
+        made = create_topics(image, settings(), [NewTopic(name=f"b_{number}") for number in range(100)]).result
         assert not any(result.error for result in made)
         assert len(compared) == 200
 
     def test_that_are_asked_for_twice(self) -> None:
         decision = create_topics(image_of(), settings(), [NewTopic(name="new"), NewTopic(name="new")])
-        assert [result.message for result in decision.answer] == ["Duplicate topic name."] * 2
+        assert [result.message for result in decision.result] == ["Duplicate topic name."] * 2
         assert not decision.records
 
 
@@ -85,7 +85,7 @@ class TestCounts:
         decision = create_topics(
             image_of((1, 2)), settings(num_partitions="3", default_replication_factor="2"), [NewTopic(name="new")]
         )
-        assert (decision.answer[0].partitions, decision.answer[0].replication_factor) == (3, 2)
+        assert (decision.result[0].partitions, decision.result[0].replication_factor) == (3, 2)
 
     @pytest.mark.parametrize("count", [0, -2])
     def test_of_partitions_that_are_not_positive(self, count: int) -> None:
@@ -127,7 +127,7 @@ class TestCounts:
         decision = create_topics(
             image_of(), settings(), [NewTopic(name="a", partitions=9_999), NewTopic(name="b", partitions=1)]
         )
-        assert [result.error for result in decision.answer] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+        assert [result.error for result in decision.result] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
         assert len(decision.records) == 10_000
 
 
@@ -202,7 +202,7 @@ class TestDeletion:
     def test_by_name_and_by_id(self) -> None:
         image = with_topic(with_topic(image_of(), partition_of((1,))), partition_of((1,)), name="u")
         decision = delete_topics(image, ["t", image.topics["u"].id, "nothing", uuid.UUID(int=5), "t", TOPIC_ID])
-        assert [(result.name, result.error) for result in decision.answer] == [
+        assert [(result.name, result.error) for result in decision.result] == [
             ("t", ErrorCode.NONE),
             ("u", ErrorCode.NONE),
             ("nothing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -215,7 +215,7 @@ class TestDeletion:
 
 class TestMorePartitions:
     def answer(self, image: MetadataImage, **request: Any) -> tuple[ErrorCode, str | None]:
-        (result,) = create_partitions(image, settings(), [NewPartitions(**{"topic": "t", **request})]).answer
+        (result,) = create_partitions(image, settings(), [NewPartitions(**{"topic": "t", **request})]).result
         return result.error, result.message
 
     def test_that_cannot_be(self) -> None:
@@ -236,7 +236,7 @@ class TestMorePartitions:
     def test_that_are_asked_for_twice(self) -> None:
         image = with_topic(image_of(), partition_of((1,)))
         decision = create_partitions(image, settings(), [NewPartitions(topic="t", total=2)] * 2)
-        assert [result.error for result in decision.answer] == [ErrorCode.INVALID_REQUEST] * 2
+        assert [result.error for result in decision.result] == [ErrorCode.INVALID_REQUEST] * 2
         assert not decision.records
 
     def test_that_are_too_many_are_not_placed(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ class TestMorePartitions:
 
         monkeypatch.setattr(topics, "place_replicas", counted)
         requests = [NewPartitions(topic=name, total=MAX_RECORDS + 1) for name in "abc"]
-        results = create_partitions(image, settings(), requests).answer
+        results = create_partitions(image, settings(), requests).result
         violation = ErrorCode.POLICY_VIOLATION
         assert [result.error for result in results] == [ErrorCode.NONE, violation, violation]
         assert placed == MAX_RECORDS

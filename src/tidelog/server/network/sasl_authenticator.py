@@ -134,8 +134,8 @@ class SaslAuthenticator:
         self._requested_mechanism = mechanism = str(_body(header, frame).mechanism)
         offered = self._setup.settings.mechanisms
         if mechanism not in offered:
-            answer = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
-            return self._reject(client, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, answer))
+            response = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
+            return self._reject(client, f"SASL mechanism {mechanism[:64]!r} is not offered", _reply(header, response))
         if self._is_reauthentication and mechanism != self._mechanism:
             self._exchange = None  # the next token gets the error, as in Kafka
         else:
@@ -163,32 +163,32 @@ class SaslAuthenticator:
         try:
             token = self._respond(bytes(body.auth_bytes), client)
         except SaslError as error:
-            told = error.client_message or self._generic_text()
-            answer = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": told}
-            return self._reject(client, error.message, _reply(header, answer))
+            client_message = error.client_message or self._generic_text()
+            response = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": client_message}
+            return self._reject(client, error.message, _reply(header, response))
         lifetime_ms = self._accept_client(can_reauthenticate=self._can_reauthenticate) if self._exchange is None else 0
         return _reply(header, {"error_code": ErrorCode.NONE, "auth_bytes": token, "session_lifetime": lifetime_ms})
 
     def _respond(self, token: bytes, client: ClientConnection) -> bytes:
         """Return the response to a token. If the client is authenticated now, ``_exchange`` is None."""
         if self._exchange is None:
-            told = (
+            client_message = (
                 f"SASL mechanism '{self._requested_mechanism}' requested by client is not supported for"
                 f" re-authentication of mechanism '{self._mechanism}'"
             )
-            raise SaslError("the client asked for another mechanism than before", client_message=told)
-        answer = self._exchange.respond(token)
+            raise SaslError("the client asked for another mechanism than before", client_message=client_message)
+        response = self._exchange.respond(token)
         if self._exchange.user is not None:
             principal = Principal("User", self._exchange.user)
             if self._is_reauthentication and principal != client.principal:
-                told = (
+                client_message = (
                     "Cannot change principals during re-authentication from "
                     f"{client.principal.type}.{client.principal.name}: {principal.type}.{principal.name}"
                 )
-                raise SaslError("the client authenticated as another user than before", client_message=told)
+                raise SaslError("the client authenticated as another user than before", client_message=client_message)
             client.principal, client.is_authenticated = principal, True
             self._exchange = None
-        return answer
+        return response
 
     def _accept_client(self, *, can_reauthenticate: bool) -> int:
         """Accept the client. Return the lifetime of its authentication in ms; 0 means no expiry."""
@@ -203,8 +203,8 @@ class SaslAuthenticator:
         self._on_open(self if lifetime_ms else setup.service)
         return lifetime_ms
 
-    def _reject(self, client: ClientConnection, reason: str, answer: Reply) -> Reply | Awaitable[Reply]:
-        """Close the connection after ``answer``, which is delayed."""
+    def _reject(self, client: ClientConnection, reason: str, response: Reply) -> Reply | Awaitable[Reply]:
+        """Close the connection after ``response``, which is delayed."""
         counts, settings = self._setup.counts, self._setup.settings
         if self._is_reauthentication:
             counts.failed_reauth += 1
@@ -214,10 +214,10 @@ class SaslAuthenticator:
         _log.warning("Connection of %s closed: %s at listener %s failed: %s", client, what, client.listener, reason)
         client.throttle_ms = CLOSE_AFTER_RESPONSE
         if not settings.failure_delay_ms:
-            return answer
+            return response
         later: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._setup.timers.call_later(
-            settings.failure_delay_ms, lambda: None if later.done() else later.set_result(answer)
+            settings.failure_delay_ms, lambda: None if later.done() else later.set_result(response)
         )
         return later
 

@@ -30,7 +30,7 @@ class Decision(NamedTuple, Generic[T]):
     """A decision. The result is returned once the records are written; without records nothing changes."""
 
     records: Sequence[MetadataRecord]
-    answer: T
+    result: T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,13 +118,13 @@ def alter_partitions(
 ) -> Decision[list[AlteredPartition]]:
     """Apply the reports of the leader ``broker_id``. The outcome is NEW_LEADER_ELECTED if the change completes a
     reassignment and ends its leadership."""
-    records, answers = [], []
+    records, results = [], []
     for alteration in alterations:
         try:
             place = _place_of(image, alteration)
             _check_alteration(image, broker_id, place.state, alteration)
         except ApiError as error:
-            answers.append(AlteredPartition(Outcome.of(error), None))
+            results.append(AlteredPartition(Outcome.of(error), None))
             continue
         wanted = TargetReplicas(isr=tuple(alteration.isr), is_recovering=alteration.is_recovering)
         rules = election_rules(image, settings, place)
@@ -134,10 +134,10 @@ def alter_partitions(
             records.append(record)
             state = state.changed(record.fields)
         if state.leader != broker_id:
-            answers.append(AlteredPartition(Outcome(ErrorCode.NEW_LEADER_ELECTED), None))
+            results.append(AlteredPartition(Outcome(ErrorCode.NEW_LEADER_ELECTED), None))
         else:
-            answers.append(AlteredPartition(DONE, state))
-    return Decision(records, answers)
+            results.append(AlteredPartition(DONE, state))
+    return Decision(records, results)
 
 
 def elect_leaders(

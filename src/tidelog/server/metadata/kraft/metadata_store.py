@@ -171,7 +171,7 @@ class MetadataStore:
             waiting = [] if change is None else await self._publish(decision.records, change)
         for done in waiting:
             await done
-        return decision.answer
+        return decision.result
 
     async def _write(self, records: Sequence[MetadataRecord]) -> None:
         version = version_set_by(records) or self.committed.metadata_version

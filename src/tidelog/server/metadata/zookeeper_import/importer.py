@@ -95,10 +95,10 @@ class Importer:
             if path != survey.metadata_directory:
                 format_directory(self.fs, request, path, survey.cluster_id, self.clock)
         self._clear(survey.metadata_directory / METADATA_DIRECTORY)
-        whole = replace(request, first_records=[*NEW_CLUSTER_RECORDS, *_records(survey, ids)])
+        complete = replace(request, first_records=[*NEW_CLUSTER_RECORDS, *_records(survey, ids)])
         format_directory(
             self.fs,
-            whole,
+            complete,
             survey.metadata_directory,
             survey.cluster_id,
             self.clock,

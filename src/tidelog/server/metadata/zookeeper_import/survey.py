@@ -209,9 +209,9 @@ def _topic(
             " broker or disk. Copy all of them here, or move this topic's directories away",
             path=places[last],
         )
-    homes = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
-    ids = {number: PartitionMetadata.read(fs, home / PARTITION_METADATA_FILE) for number, home in homes.items()}
-    known = {found.topic_id: homes[number] for number, found in ids.items() if found is not None}
+    directories = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
+    ids = {number: PartitionMetadata.read(fs, path / PARTITION_METADATA_FILE) for number, path in directories.items()}
+    known = {found.topic_id: directories[number] for number, found in ids.items() if found is not None}
     if len(known) > 1:
         one, other, *_ = known.values()
         raise DirectoryError(
@@ -224,11 +224,11 @@ def _topic(
         name=name,
         topic_id=next(iter(known), None),
         partitions={
-            number: FoundPartition(directory=places[number], leader_epoch=_leader_epoch(fs, home))
-            for number, home in homes.items()
+            number: FoundPartition(directory=places[number], leader_epoch=_leader_epoch(fs, directory))
+            for number, directory in directories.items()
         },
         settings={**request.internal_settings.get(name, kept), **request.topic_settings.get(name, {})},
-        without_id=[homes[number] for number, found in ids.items() if found is None],
+        without_id=[directories[number] for number, found in ids.items() if found is None],
     )
 
 
