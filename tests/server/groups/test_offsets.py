@@ -292,7 +292,7 @@ def test_offsets_of_deleted_topics_go(topics: MemoryTopics) -> None:
     harness = ShardHarness(topics)
     commit(harness, claim(), OffsetToCommit(A0, 1), OffsetToCommit(B0, 2))
     commit_in_transaction(harness, 7, OffsetToCommit(A1, 3))
-    harness.shard.forget_topics({"a": MemoryTopics().make("a", 2)})
+    harness.shard.delete_offsets_of_topics({"a": MemoryTopics().make("a", 2)})
     assert dict(harness.reloaded().shard.offsets.of_group(GROUP)).keys() == {B0}
     assert not harness.shard.offsets.has_pending(GROUP)
 
@@ -302,7 +302,7 @@ def test_offsets_of_another_topic_of_the_same_name_stay() -> None:
     harness = ShardHarness(MemoryTopics(a=2))
     commit(harness, claim(), OffsetToCommit(A0, 1))
     commit_in_transaction(harness, 7, OffsetToCommit(A1, 3))
-    harness.shard.forget_topics({"a": uuid.uuid4()})
+    harness.shard.delete_offsets_of_topics({"a": uuid.uuid4()})
     assert dict(harness.reloaded().shard.offsets.of_group(GROUP)).keys() == {A0}
     assert harness.shard.offsets.has_pending(GROUP)
 

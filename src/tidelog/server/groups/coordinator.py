@@ -139,7 +139,7 @@ class GroupCoordinator:
             if owned.is_loaded and changed:
                 owned.shard.mark_topics_changed(changed)
             if owned.is_loaded and deleted:
-                owned.shard.forget_topics(deleted)
+                owned.shard.delete_offsets_of_topics(deleted)
 
     # --- elections ---
 

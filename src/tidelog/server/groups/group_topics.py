@@ -85,7 +85,7 @@ class ImageTopics:
         return self._applied_offset()
 
     def changed_topic_names(self, change: MetadataChange) -> frozenset[str]:
-        """Return the names of the topics that were created, deleted, or got more partitions."""
+        """Note the change. Return the names of the topics that were created, deleted, or got more partitions."""
         if change.created_topics:
             self.last_creation_version = change.end_offset - 1
         names = {topic.name for topic in (*change.created_topics, *change.deleted_topics)}

@@ -140,12 +140,12 @@ class Shard:
         self.context.counts.expirations.mark(sum(record.number == OFFSET for record in records))
         if records:
             _log.info("Deleting %d expired offsets and groups", len(records))
-            self._write_in_pieces(records)
+            self._write_in_batches(records)
 
-    def forget_topics(self, topics: Mapping[str, uuid.UUID]) -> None:
+    def delete_offsets_of_topics(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the offsets that were committed for these deleted topics."""
         gone = list(self.offsets.of_topics(topics))
-        self._write_in_pieces([offset_tombstone(group_id, partition) for group_id, partition in gone])
+        self._write_in_batches([offset_tombstone(group_id, partition) for group_id, partition in gone])
 
     def mark_topics_changed(self, names: frozenset[str]) -> None:
         """Mark the groups that read a changed topic, so that their next heartbeat checks the topics again."""
@@ -172,7 +172,7 @@ class Shard:
         self.groups.clear()
         self.context.timers.cancel_all()
 
-    def _write_in_pieces(self, records: Sequence[GroupRecord]) -> None:
+    def _write_in_batches(self, records: Sequence[GroupRecord]) -> None:
         """Write records as several batches, as one could be too large. The next ``expire`` retries its failures."""
         for start in range(0, len(records), _RECORDS_A_BATCH):
             self.context.journal.write(records[start : start + _RECORDS_A_BATCH], lambda _error: None)

@@ -33,7 +33,7 @@ class ProducerIds:
     async def ready(self) -> None:
         """Return when an id is ready for ``take``, or when the request for a block has failed."""
         if not self._left:
-            self._ask()
+            self._request_block()
             if self._request is not None:
                 await self._request.wait()
 
@@ -43,18 +43,18 @@ class ProducerIds:
             self._block, self._next_block = self._next_block, range(0)
             self._size = len(self._block)
         if not self._block:
-            self._ask()
+            self._request_block()
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
         taken, self._block = self._block[0], self._block[1:]
         if len(self._block) * 10 <= self._size * (10 - _PREFETCH_TENTHS) and not self._next_block:
-            self._ask()
+            self._request_block()
         return taken
 
     @property
     def _left(self) -> bool:
         return bool(self._block or self._next_block)
 
-    def _ask(self) -> None:
+    def _request_block(self) -> None:
         if self._request is None:
             self._request = asyncio.Event()
             self._spawn(self._fetch(self._request))

@@ -121,11 +121,11 @@ class Verification:
                 if guard != NO_GUARD:
                     guards[partition] = guard
         if guards:
-            for partition, code in (await self._ask(membership, guards)).items():
+            for partition, code in (await self._coordinator_errors(membership, guards)).items():
                 verified[partition] = Verified(guards[partition], _client_error(code, membership.operation))
         return verified
 
-    async def _ask(
+    async def _coordinator_errors(
         self, membership: Membership, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         give_up_ms = self._timers.monotonic_ms() + self._settings.add_retry_max_ms

@@ -176,7 +176,7 @@ class Joining:
                 group.complete_join_reply(member, self._replaced(group, member, leader_before, request))
                 return
             member.join_reply = None
-            self._take_back(group, member, old)
+            self._restore_replaced(group, member, old)
             if reply is not None:
                 reply({**joined(group, NO_MEMBER), "error_code": error, "leader": leader_before})
 
@@ -190,7 +190,7 @@ class Joining:
         # With the leader's old id in the response, the member does not see itself as the leader and does not assign.
         return {**joined(group, member.member_id), "leader": leader_before, "members": []}
 
-    def _take_back(self, group: ClassicGroup, member: ClassicMember, old: ClassicMember) -> None:
+    def _restore_replaced(self, group: ClassicGroup, member: ClassicMember, old: ClassicMember) -> None:
         assert member.instance_id is not None
         group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms, None)
         restored = group.replace_static(member.instance_id, old.member_id)

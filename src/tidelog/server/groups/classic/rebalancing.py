@@ -156,7 +156,7 @@ class Rebalancing:
 
     def _session_expired(self, group: ClassicGroup, member_id: str) -> None:
         member = group.members.get(member_id)
-        if not self._is_current(group) or (member is not None and member.needs_no_heartbeat):
+        if not self._is_current(group) or (member is not None and member.may_be_silent):
             return
         if member is None and member_id not in group.pending_members:
             return

@@ -33,7 +33,7 @@ from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import NO_MEMBER
 from tidelog.server.groups.state.classic_member import Reply
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
-from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, MemberState
+from tidelog.server.groups.state.consumer_member import ClassicMemberMetadata, ConsumerMember, MemberState
 from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, Subscription, read_subscription
 
 
@@ -60,7 +60,7 @@ class ClassicMembers:
         replaced = group.static_member(request.instance_id)
         is_last = replaced is not None and self._migration.downgrades_on_rejoin(group, replaced)
         has_changed = change.subscribe(before, _updated(before, request, subscription), request.visible_topics)
-        change.follow_topics(must_grow=has_changed)
+        change.update_group_epoch(must_grow=has_changed)
         if not is_last:
             change.assign()
         if not is_last or not has_changed:
@@ -191,7 +191,7 @@ def _updated(member: ConsumerMember, request: JoinRequest, subscription: Subscri
         topic_regex="",  # the classic protocol has no regex: the client matched the topics itself
         client_id=request.client_id,
         client_host=request.client_host,
-        classic=ClassicSide(session_timeout_ms=request.session_timeout_ms, protocols=request.protocols),
+        classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, protocols=request.protocols),
     )
 
 

@@ -1,7 +1,7 @@
 """The steps of a change to a consumer group, in a draft.
 
-A heartbeat runs ``subscribe``, ``follow_topics``, ``assign`` and ``reconcile``, and so does the join of a member of the
-classic protocol. Each step adds its records. Thread rule: the event loop only.
+A heartbeat runs ``subscribe``, ``update_group_epoch``, ``assign`` and ``reconcile``, and so does the join of a member
+of the classic protocol. Each step adds its records. Thread rule: the event loop only.
 Source: Kafka's ``GroupMetadataManager.consumerGroupHeartbeat``.
 """
 
@@ -45,12 +45,12 @@ class ConsumerChange:
         if after != before or after.member_id not in self.group.members:
             self.draft.add(consumer_records.member_metadata(self.group.group_id, after))
         if regex is not RegexChange.NONE:
-            self._regexes.forget_unused(self.draft, before.topic_regex)
-        self._regexes.resolve_soon_if_due(self.group, visible)
+            self._regexes.delete_unused(self.draft, before.topic_regex)
+        self._regexes.schedule_resolution_if_due(self.group, visible)
         has_other_topics = after.topic_names != before.topic_names
         return has_other_topics or regex is RegexChange.RESOLVED or self._assignor != assignor
 
-    def follow_topics(self, *, must_grow: bool) -> None:
+    def update_group_epoch(self, *, must_grow: bool) -> None:
         """Raise the group epoch if ``must_grow``, or if a topic that the group reads has changed."""
         group = self.group
         if not must_grow and group.knows_topics:
@@ -116,7 +116,7 @@ class ConsumerChange:
         for member in members:
             self.draft.add(*consumer_records.member_tombstones(group_id, member.member_id))
         for expression in {member.topic_regex: None for member in members}:
-            self._regexes.forget_unused(self.draft, expression)
+            self._regexes.delete_unused(self.draft, expression)
         now_hash, epoch = metadata_hash(self.group, self._context.topics), self.group.group_epoch + 1
         self.draft.add(consumer_records.group_epoch(group_id, epoch, now_hash))
         if self.group.is_empty:  # no member needs an assignment, and the next new member does not wait for the interval

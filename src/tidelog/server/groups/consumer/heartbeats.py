@@ -123,7 +123,7 @@ class Heartbeats:
             request = replace(request, member_id=str(uuid.uuid4()))
         before = self._member(change, request)
         has_changed = change.subscribe(before, _updated(before, request), request.visible_topics)
-        change.follow_topics(must_grow=has_changed)
+        change.update_group_epoch(must_grow=has_changed)
         change.assign()
         after = change.reconcile(request.member_id, request.owned)
         response = self._response(request, before, after)

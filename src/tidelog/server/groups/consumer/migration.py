@@ -34,7 +34,7 @@ from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
-from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, Partitions, each_of
+from tidelog.server.groups.state.consumer_member import ClassicMemberMetadata, ConsumerMember, Partitions, each_of
 from tidelog.server.groups.state.consumer_protocol import (
     PROTOCOL_TYPE,
     TopicPartitions,
@@ -154,7 +154,7 @@ def _as_consumer_member(member: ClassicMember, group: ClassicGroup, assigned: Pa
         topic_names=frozenset(subscription.topics),
         assigned=assigned,
         assignment_epochs=dict.fromkeys(each_of(assigned), group.generation_id),
-        classic=ClassicSide(session_timeout_ms=member.session_timeout_ms, protocols=member.protocols),
+        classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, protocols=member.protocols),
     )
 
 

@@ -66,12 +66,12 @@ class Regexes:
             check_regex(after.topic_regex)
         return RegexChange.RESOLVED if after.topic_regex in group.regexes else RegexChange.UNRESOLVED
 
-    def forget_unused(self, draft: GroupDraft, expression: str | None) -> None:
+    def delete_unused(self, draft: GroupDraft, expression: str | None) -> None:
         """Delete ``expression`` if no member subscribes with it any longer."""
         if expression and not draft.group.regex_members(expression):
             draft.add(consumer_records.regex_tombstone(draft.group.group_id, expression))
 
-    def resolve_soon_if_due(self, group: ConsumerGroup, visible: VisibleTopics) -> None:
+    def schedule_resolution_if_due(self, group: ConsumerGroup, visible: VisibleTopics) -> None:
         """Schedule the resolution for the draft's ``group``. Nothing is resolved within this call."""
         key = ("regex", group.group_id)
         if group.member_regexes and not self._context.timers.is_set(key) and self._is_due(group):

@@ -18,7 +18,7 @@ from tidelog.server.groups.records import classic_records, consumer_records
 from tidelog.server.groups.state.classic_group import ClassicGroup
 from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ResolvedRegex
-from tidelog.server.groups.state.consumer_member import ClassicSide, ConsumerMember, MemberState, Partitions
+from tidelog.server.groups.state.consumer_member import ClassicMemberMetadata, ConsumerMember, MemberState, Partitions
 from tidelog.server.groups.state.group_map import GroupMap
 from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.server.groups.state.unserved_group import UnservedGroup, unserved_type
@@ -175,7 +175,7 @@ class GroupDraft:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group_id = group.group_id
-        self._groups = GroupMap({group.group_id: group.copied()})
+        self._groups = GroupMap({group.group_id: group.copy()})
         self._replay = Replay(self._groups, OffsetStore())
         self.records: list[GroupRecord] = []
 
@@ -205,13 +205,13 @@ def _with_metadata(member: ConsumerMember, value: Fields) -> ConsumerMember:
         topic_regex=value["subscribedTopicRegex"],
         rebalance_timeout_ms=value["rebalanceTimeoutMs"],
         assignor=value["serverAssignor"],
-        classic=None if classic is None else _classic_side(classic),
+        classic=None if classic is None else _classic_metadata(classic),
     )
 
 
-def _classic_side(fields: Fields) -> ClassicSide:
+def _classic_metadata(fields: Fields) -> ClassicMemberMetadata:
     protocols = tuple(Protocol(part["name"], part["metadata"]) for part in fields["supportedProtocols"])
-    return ClassicSide(session_timeout_ms=fields["sessionTimeoutMs"], protocols=protocols)
+    return ClassicMemberMetadata(session_timeout_ms=fields["sessionTimeoutMs"], protocols=protocols)
 
 
 def _with_assignment(member: ConsumerMember, value: Fields) -> ConsumerMember:

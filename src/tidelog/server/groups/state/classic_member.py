@@ -51,7 +51,7 @@ class ClassicMember:
         return self.join_reply is not None
 
     @property
-    def needs_no_heartbeat(self) -> bool:
+    def may_be_silent(self) -> bool:
         """True if it waits for our response, so its silence means nothing."""
         return not self.is_new and (self.join_reply is not None or self.sync_reply is not None)
 

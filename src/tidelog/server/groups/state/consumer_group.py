@@ -144,7 +144,7 @@ class ConsumerGroup:
         named = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return named.most_common(1)[0][0] if named else None
 
-    def copied(self) -> Self:
+    def copy(self) -> Self:
         """Return a copy that changes independently."""
         return replace(
             self,

@@ -44,7 +44,7 @@ class MemberState(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicSide:
+class ClassicMemberMetadata:
     """The facts about a member that still uses the classic protocol, while the group migrates."""
 
     session_timeout_ms: int
@@ -74,7 +74,7 @@ class ConsumerMember:
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)
     assignment_epochs: AssignmentEpochs = field(default_factory=dict)
-    classic: ClassicSide | None = None
+    classic: ClassicMemberMetadata | None = None
 
     @property
     def is_away(self) -> bool:
