@@ -2,7 +2,7 @@
 
 The offset log and the commit log outlive a run, as a checkpoint does. ``die_at`` ends a run where a driver may die.
 Each task's pieces are pickled, as on their way to an executor. There are two protocols: that of PySpark 4.2 and later
-(``told``), and the earlier protocol, in which a reader does not receive the start of a batch.
+(``passes_start``), and the earlier protocol, in which a reader does not receive the start of a batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Run:
         checkpoint: Checkpoint,
         log_dir: Path | str,
         *,
-        told: bool = True,
+        passes_start: bool = True,
         available_now: bool = False,
         now_ms: list[int] | None = None,
         **given: object,
@@ -65,11 +65,11 @@ class Run:
         self.reader = LogStreamReader(options)
         clock = [0] if now_ms is None else now_ms
         self.reader.progress = StreamProgress(options, clock=lambda: clock[0], warn=self.warnings.append)
-        self._told = told
+        self._passes_start = passes_start
         self._initial: str | None = None
         if available_now:
             self.reader.progress.stop_at_present()
-        if not told and checkpoint.ends:
+        if not passes_start and checkpoint.ends:
             last = json.loads(checkpoint.ends[-1])
             assert list(self.reader.partitions(last, last)) == []
         if len(checkpoint.ends) > checkpoint.committed:
@@ -95,7 +95,7 @@ class Run:
         raise AssertionError(f"still something new after {most} batches")
 
     def _end(self, batch: int) -> dict[str, Any]:
-        if not self._told:
+        if not self._passes_start:
             return self.reader.latestOffset()
         return to_json(self.reader.progress.next_end(from_json(json.loads(self._start(batch)))))
 

@@ -126,7 +126,7 @@ def test_what_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(spark, ("t", 0, 1, NOON, "v"))
     for wrong, sentence in (
         (table.drop("offset", "value"), "no column offset, value"),
-        (table.withColumn("value", table["offset"]), "the column value is bigint; it has to be binary or string"),
+        (table.withColumn("value", table["offset"]), "the column value is bigint; it must be binary or string"),
         (table.withColumn("topic", table["offset"]), "the column topic is bigint"),
     ):
         with pytest.raises(ConfigError, match=sentence):
