@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.java_properties import store_line
-from tidelog.config.origin import OriginKind
-from tidelog.config.server_properties import parse_server_properties
+from tidelog.config.origin import OriginKind, parse_server_properties
 from tidelog.config.topic_settings import topic_texts
 from tidelog.model import ConfigError
 

@@ -19,8 +19,7 @@ from record_lines import manifest_entry
 from tidelog.inspect.bounds import ReadLimits, parse_bound
 from tidelog.inspect.export import ExportedPartition, ExportOptions, export_partitions
 from tidelog.inspect.export_files import ExportFormat
-from tidelog.inspect.record_rows import RowShape
-from tidelog.inspect.record_text import BytesFormat
+from tidelog.inspect.record_rows import BytesFormat, RowShape
 from tidelog.model import (
     CancelledError,
     ConfigError,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.inspect.record_rows import RowShape, record_row
-from tidelog.inspect.record_text import BytesFormat, iso_time, shown_bytes, shown_headers
+from tidelog.inspect.record_rows import BytesFormat, RowShape, iso_time, record_row, shown_bytes, shown_headers
 from tidelog.model import Header, Record, TimestampType, TopicPartition
 
 

@@ -24,8 +24,14 @@ from coordinator_maker import (
 from golden_sets import SCENARIOS
 from log_maker import BASE_TIME, batch, data, marker, plain, write_segment
 from tidelog.inspect.coordinator_log import CoordinatorLog, read_coordinator_log
-from tidelog.inspect.transaction_survey import Survey, survey_transactions
-from tidelog.inspect.transaction_verdict import HANGING_AFTER_MS, Judgement, TransactionVerdict, judge
+from tidelog.inspect.transaction_survey import (
+    HANGING_AFTER_MS,
+    Judgement,
+    Survey,
+    TransactionVerdict,
+    judge,
+    survey_transactions,
+)
 from tidelog.inspect.transactions import open_transactions
 from tidelog.model import CorruptRecordError, TopicPartition
 from tidelog.storage.fs import LOCAL, File, FileSystem, ReadOnlyFileSystem

@@ -16,8 +16,7 @@ import tidelog
 from real_kafka.broker import PATIENCE_S, Broker
 from real_kafka.conftest import BrokerFactory
 from real_kafka.java import run_java
-from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transactions
-from tidelog.inspect.transaction_verdict import TransactionVerdict
+from tidelog.inspect.transaction_survey import JudgedTransaction, TransactionVerdict, survey_transactions
 from tidelog.inspect.transactions import OpenTransaction, open_transactions
 from tidelog.kernel import scan_batches
 from tidelog.runtime import SYSTEM_CLOCK

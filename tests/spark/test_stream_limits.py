@@ -14,8 +14,7 @@ from tidelog.spark.read.option_text import parse_time_ms
 from tidelog.spark.read.options import EARLIEST, LATEST, ReadOptions, Use, option_warnings
 from tidelog.spark.stream.data_loss import batch_ranges, new_partitions
 from tidelog.spark.stream.stream_offsets import from_json, to_json
-from tidelog.spark.stream.stream_options import StreamOptions
-from tidelog.spark.stream.trigger_limits import Pacing, TriggerLimits, shared_out
+from tidelog.spark.stream.stream_options import Pacing, StreamOptions, TriggerLimits, shared_out
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 OFFSETS = st.dictionaries(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.worker import clear_zipimport_cache
 
 
 def test_modules_of_an_archive_are_found_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

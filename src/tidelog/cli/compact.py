@@ -11,11 +11,10 @@ import click
 
 from tidelog.cli.applying import apply_to_each, warn_of_space, with_progress
 from tidelog.cli.compact_report import done_report, plan_report
-from tidelog.cli.compaction_options import due_options
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import ExitCode, Report
-from tidelog.cli.setting_options import properties, topic_settings
+from tidelog.cli.setting_options import due_options, properties, topic_settings
 from tidelog.cli.targets import Target, each_target, select_on_disk
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.runtime.progress import ProgressListener

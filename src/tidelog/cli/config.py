@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.key_values import key_values
 from tidelog.cli.options import output_options
 from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
+from tidelog.cli.setting_options import key_values
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS, unknown_key_text
 from tidelog.config.explanation import Explanation, KeyKind, explain, explain_all

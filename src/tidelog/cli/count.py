@@ -10,8 +10,8 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
+from tidelog.inspect.bounds import read_end
 from tidelog.inspect.count import PartitionCount, count_directory
-from tidelog.inspect.read_end import read_end
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until

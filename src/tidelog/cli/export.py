@@ -13,10 +13,9 @@ from tidelog.cli.progress import progress
 from tidelog.cli.record_options import bound_options, shape_of, shape_options
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, select
-from tidelog.inspect.bounds import ReadLimits, parse_bound
+from tidelog.inspect.bounds import ReadLimits, parse_bound, read_end
 from tidelog.inspect.export import ExportedPartition, ExportOptions, export_partitions
 from tidelog.inspect.export_files import ExportFormat
-from tidelog.inspect.read_end import read_end
 from tidelog.model import Isolation
 from tidelog.model.internal_topics import TOPICS_WITHOUT_USER_RECORDS
 from tidelog.storage.fs import BY_PATH

@@ -10,7 +10,7 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.targets import each_target, select
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.record_rows import iso_time
 from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryCondition

@@ -12,11 +12,10 @@ from tidelog.cli.options import output_options, reading_options, selection, thre
 from tidelog.cli.progress import progress
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, name_matches, select
-from tidelog.inspect.bounds import Bound, ReadLimits, parse_time
+from tidelog.inspect.bounds import Bound, ReadLimits, parse_time, read_end
 from tidelog.inspect.committed_offsets import CommittedOffset, GroupOffsets, read_committed_offsets
 from tidelog.inspect.offsets import LogEnds, OffsetAtTime, log_ends, offsets_at_times
-from tidelog.inspect.read_end import read_end
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.record_rows import iso_time
 from tidelog.model import Isolation, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.storage.fs import BY_PATH

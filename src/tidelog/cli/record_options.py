@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tidelog.inspect.record_rows import RowShape
-from tidelog.inspect.record_text import BytesFormat
+from tidelog.inspect.record_rows import BytesFormat, RowShape
 
 F = TypeVar("F", bound=Callable[..., Any])
 

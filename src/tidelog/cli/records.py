@@ -14,10 +14,8 @@ from tidelog.cli.options import output_options, reading_options, selection
 from tidelog.cli.record_options import bound_options, shape_of, shape_options
 from tidelog.cli.report import ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, select
-from tidelog.inspect.bounds import LATEST, Bound, BoundKind, ReadLimits, parse_bound, resolve_bound
-from tidelog.inspect.read_end import read_end
-from tidelog.inspect.record_rows import RowShape, record_row
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.bounds import LATEST, Bound, BoundKind, ReadLimits, parse_bound, read_end, resolve_bound
+from tidelog.inspect.record_rows import RowShape, iso_time, record_row
 from tidelog.model import Isolation, TopicPartition
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.key_values import key_values
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
-from tidelog.cli.setting_options import config_file_option, properties
+from tidelog.cli.setting_options import config_file_option, key_values, properties
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.bounds import BoundKind, parse_time
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.retention import (
     Cause,
     DeletionTrigger,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.key_values import key_values
 from tidelog.cli.report import UNREADABLE
+from tidelog.cli.setting_options import key_values
 from tidelog.model.errors import TidelogError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Options that give topic settings if there is no cluster metadata, or try other values."""
+"""Options that give settings: topics' settings, which settings count, and texts of the form KEY=VALUE."""
 
 from __future__ import annotations
 
@@ -54,3 +54,37 @@ def properties(path: Path | None) -> Mapping[str, str]:
         return load_properties(path.read_text(encoding="latin-1"))
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--config-file {path} cannot be read: {error}") from None
+
+
+def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return values by key; the last one of a repeated key counts. Raise UsageError for a text without KEY=VALUE."""
+    settings: dict[str, str] = {}
+    for number, text in enumerate(texts, 1):
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals):
+            which = f" number {number}" if len(texts) > 1 else ""
+            raise click.UsageError(f"{option}{which} is not KEY=VALUE.")
+        settings[key.strip()] = value
+    return settings
+
+
+def due_options(command: F) -> F:
+    """Add ``is_all``, ``min_dirty_ratio`` ``no_check`` and the options of settings."""
+    for option in (
+        config_file_option,
+        topic_config_option,
+        click.option(
+            "--no-check", is_flag=True, help="Do not search the due logs for problems that would stop a cleaner."
+        ),
+        click.option(
+            "--min-dirty-ratio",
+            type=click.FloatRange(0, 1),
+            metavar="RATIO",
+            help="Use this ratio instead of the topics' min.cleanable.dirty.ratio.",
+        ),
+        click.option(
+            "--all", "is_all", is_flag=True, help="Treat every compacted log that has anything to clean as due."
+        ),
+    ):
+        command = option(command)
+    return command

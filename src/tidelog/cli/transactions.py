@@ -10,10 +10,9 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select_among
-from tidelog.inspect.bounds import BoundKind, parse_time
+from tidelog.inspect.bounds import BoundKind, parse_time, read_end
 from tidelog.inspect.durations import duration_text, parse_duration
-from tidelog.inspect.read_end import read_end
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.transaction_survey import JudgedTransaction, Survey, survey_transactions
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
 from tidelog.runtime import SYSTEM_CLOCK

@@ -21,8 +21,7 @@ from typing import Self
 from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key, unknown_key_text
 from tidelog.config.checks import ALL_LOG_DIRS, check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
-from tidelog.config.origin import Origin, OriginKind, Setting
-from tidelog.config.server_properties import read_server_properties
+from tidelog.config.origin import Origin, OriginKind, Setting, read_server_properties
 from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, first_set, in_topic_units
 from tidelog.config.value_text import Value
 from tidelog.model import ConfigError

@@ -10,14 +10,13 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from tidelog.config.authorizer_keys import AUTHORIZER_KEYS
 from tidelog.config.coordinator_keys import COORDINATOR_KEYS
 from tidelog.config.key import Key
 from tidelog.config.log_keys import LOG_KEYS
 from tidelog.config.node_keys import NODE_KEYS
+from tidelog.config.plugin_keys import AUTHORIZER_KEYS, REPORTER_KEYS
 from tidelog.config.remote_keys import REMOTE_KEYS
 from tidelog.config.replication_keys import REPLICATION_KEYS
-from tidelog.config.reporter_keys import REPORTER_KEYS
 from tidelog.config.resources.quota_keys import REPLICATION_RATES
 from tidelog.config.security_keys import SECURITY_KEYS
 from tidelog.config.server_keys import SERVER_KEYS

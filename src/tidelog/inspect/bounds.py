@@ -15,7 +15,8 @@ text                   offset
 ``latest-tiered``      (lookups only) none: nothing is tiered
 =====================  ============================================================================
 
-The module only reads. Source of the words: Kafka's ``GetOffsetShell``.
+``read_end`` describes the end of a read in a sentence. The module only reads. Source of the words: Kafka's
+``GetOffsetShell``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidelog.model import ConfigError, Isolation
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.time_lookup import TimestampOffset
 
@@ -144,3 +146,29 @@ def _time(text: str) -> Bound:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Bound(BoundKind.TIMESTAMP, (moment - _EPOCH) // _MILLISECOND)
+
+
+_CONDITIONS = {
+    DirectoryCondition.CLEAN: "its last shutdown was clean",
+    DirectoryCondition.UNCLEAN: "its last shutdown was unclean",
+}
+
+
+def read_end(
+    state: DirectoryState, isolation: Isolation = Isolation.READ_UNCOMMITTED, until: Until | None = None
+) -> str:
+    """Return the sentence, such as ``/data: read up to the high watermark in its checkpoint (process 7 holds it)``."""
+    if state.condition is DirectoryCondition.HELD:
+        why = f"process {state.holder} holds it"
+    else:
+        why = f"no process holds it, {_CONDITIONS[state.condition]}"
+    if until is None:
+        until = Until.HIGH_WATERMARK if state.condition is DirectoryCondition.HELD else Until.LOG_END
+    end = {
+        Until.LOG_END: "the last valid batch",
+        Until.HIGH_WATERMARK: "the high watermark in its checkpoint",
+        Until.CHECKPOINT: "the recovery point in its checkpoint",
+    }[until]
+    if isolation is Isolation.READ_COMMITTED:
+        end = f"the last stable offset below {end}, without aborted records"
+    return f"{state.path}: read up to {end} ({why})"

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from tidelog.inspect.bounds import EARLIEST, LATEST, USUAL_LIMITS, Bound, ReadLimits, resolve_bound
 from tidelog.inspect.export_files import ExportFile, ExportFormat
-from tidelog.inspect.record_rows import PLAIN_ROWS, RowShape
-from tidelog.inspect.record_text import BytesFormat
+from tidelog.inspect.record_rows import PLAIN_ROWS, BytesFormat, RowShape
 from tidelog.model import CancelledError, ConfigError, StorageError, TidelogError, TopicPartition
 from tidelog.runtime.parallel import run_parallel
 from tidelog.runtime.progress import Advance

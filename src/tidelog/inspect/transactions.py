@@ -5,7 +5,7 @@ consumers get nothing from any producer: the transaction blocks everything up to
 too.
 
 The producer, the last offset and the last timestamp come from the producer state, as in Kafka's DescribeProducers
-(KIP-664). The start and the blocked data are counted from the batches after the first offset. ``transaction_verdict``
+(KIP-664). The start and the blocked data are counted from the batches after the first offset. ``transaction_survey``
 decides whether a transaction hangs.
 
 The module only reads, several partitions in parallel. Memory does not grow with the log.

@@ -22,9 +22,7 @@ from pyspark.sql.datasource import (
 from tidelog.model import ConfigError
 from tidelog.spark.read.options import ReadOptions, Use, option_warnings
 from tidelog.spark.schema import spark_schema
-from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
-from tidelog.spark.worker.worker_module import PUSHDOWN, runs_in
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.worker import PUSHDOWN, clear_zipimport_cache, reduce_with_import_hint, runs_in, short_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

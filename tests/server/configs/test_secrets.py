@@ -14,7 +14,7 @@ import pytest
 
 from cli.runner import run
 from server.harness import WireClient, running_broker
-from tidelog.cli.key_values import key_values
+from tidelog.cli.setting_options import key_values
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.value_text import KeyType

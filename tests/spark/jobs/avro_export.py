@@ -9,8 +9,8 @@ import json
 import sys
 
 import tidelog.spark
+from tidelog.spark.jobs.decoding import Decoding, Encoding
 from tidelog.spark.jobs.export import ExportOptions, export
-from tidelog.spark.jobs.exporting.decoding import Decoding, Encoding
 from tidelog.spark.jobs.restore import read_table
 
 SCHEMA = """{

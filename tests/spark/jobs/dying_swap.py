@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tidelog.model import TopicPartition
-from tidelog.spark.jobs.restoring import swap_in as module
+from tidelog.spark.jobs import staging as module
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.fs.local import LocalFileSystem
 from tidelog.storage.manager.directory.log_directory import LogDirectory

@@ -15,8 +15,8 @@ from cli.runner import rows as printed
 from cli.runner import run as command
 from tidelog.cli.spark.export import ENCODINGS
 from tidelog.model import ConfigError, InvalidRecordError, TidelogError
+from tidelog.spark.jobs.decoding import Decoding, Encoding
 from tidelog.spark.jobs.export import ExportOptions, export
-from tidelog.spark.jobs.exporting.decoding import Decoding, Encoding
 from tidelog.spark.jobs.restore import read_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.spark.jobs.compaction.key_ranges import (
+from tidelog.spark.jobs.compaction.keys import (
     KEYS,
     from_block,
     newest,

@@ -16,7 +16,7 @@ from log_maker import mark_clean, plain, write_checkpoint, write_segment
 from tidelog.model import DirectoryError
 from tidelog.spark.jobs.audit import audit
 from tidelog.spark.jobs.count import count
-from tidelog.spark.jobs.partitions import TASK_BYTES, works_of
+from tidelog.spark.jobs.work import TASK_BYTES, works_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tidelog.spark.jobs.stage_progress import following
+from tidelog.spark.jobs.progress import stage_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def test_a_task_that_has_ended_is_told_while_another_runs(spark: SparkSession, t
                 time.sleep(0.05)
             yield batch
 
-    with following(spark, TOTAL, on_progress):
+    with stage_progress(spark, TOTAL, on_progress):
         assert spark.range(0, 2, 1, 2).mapInArrow(one_waits, "id bigint").collect() == [(0,), (1,)]
     assert (TOTAL // 2, TOTAL) in told
     assert (told[0], told[-1]) == ((0, TOTAL), (TOTAL, TOTAL))

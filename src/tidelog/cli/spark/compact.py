@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.compaction_options import due_options
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
-from tidelog.cli.setting_options import properties, topic_settings
+from tidelog.cli.setting_options import due_options, properties, topic_settings
 from tidelog.cli.spark.session import apply_option, job_options, run_job
 
 PLANNED = (

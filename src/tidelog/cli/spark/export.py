@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from tidelog.cli.key_values import key_values
 from tidelog.cli.report import Report, Table
+from tidelog.cli.setting_options import key_values
 from tidelog.cli.spark.session import job_options, run_job
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,9 +91,9 @@ def export(
       tidelog spark export '/mnt/disk*/kafka' -t orders --output orders --value json --value-schema @orders.ddl
       tidelog spark export /var/lib/kafka --table lake.events --format iceberg --option endingTimestamp=1700000000000
     """
+    from tidelog.spark.jobs.decoding import Decoding, Encoding
     from tidelog.spark.jobs.export import ExportOptions
     from tidelog.spark.jobs.export import export as run
-    from tidelog.spark.jobs.exporting.decoding import Decoding, Encoding
 
     options = ExportOptions(
         path=output,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tidelog.cli.key_values import key_values
 from tidelog.cli.options import expand, output_options
 from tidelog.cli.progress import CancellableAdvance, progress
+from tidelog.cli.setting_options import key_values
 from tidelog.model import ConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run_job(
 ) -> list[dict[str, Any]]:
     """Return the job's rows. Raise DirectoryError for a path that is no log directory, before Spark is started."""
     with _spark_needed():
-        from tidelog.spark.jobs.partitions import require_directories
+        from tidelog.spark.jobs.work import require_directories
 
         paths = require_directories(expand(directories))
     return run_in_session(name, master, conf, lambda spark, on_progress: job(spark, paths, on_progress))

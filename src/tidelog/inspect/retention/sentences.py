@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidelog.inspect.durations import UNITS, duration_text
-from tidelog.inspect.record_text import iso_time
+from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention
 from tidelog.storage.log.change.retention import Deletion, RetentionRule, RetentionSegment, RetentionState

@@ -1,6 +1,8 @@
 """The ``verify`` check of whole log directories: partitions in parallel, then the checkpoints.
 
-The module only reads.
+The outlook on a partition is a sentence about a broker's actions on it at the next start. It is made from the plan that
+``recover`` applies and from the log end that a reader finds, so it names the bytes that would be truncated. The module
+only reads.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.inspect.verify.finding import Finding, Severity
-from tidelog.inspect.verify.outlook import outlook
 from tidelog.inspect.verify.partition_check import KnownElsewhere, check_batches_file, check_partition
 from tidelog.inspect.verify.state_check import check_offset_in_log
 from tidelog.model import TidelogError, TopicPartition
@@ -29,7 +30,7 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.view.directory_state import read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
@@ -212,3 +213,31 @@ def _check_checkpoint(
         elif log.log_start is not None and log.log_end is not None:
             name = f"{meaning} of {partition}"
             yield from check_offset_in_log(offset, path, name, log_start=log.log_start, log_end=log.log_end)
+
+
+def outlook(plan: PartitionPlan, view: LogView) -> str:
+    """Return the sentence, such as ``recovers 3 segments from 1960 (unflushed)`` or ``loads it as it is``."""
+    if view.condition is DirectoryCondition.HELD:
+        return f"nothing: a running process holds the directory (pid {view.directory_state.holder})"
+    deeds = []
+    if plan.leftovers.removals:
+        deeds.append(f"removes {_count(len(plan.leftovers.removals), 'leftover file')}")
+    if plan.leftovers.renames:
+        deeds.append(f"completes the swap of {_count(len(plan.leftovers.renames), 'file')}")
+    if plan.splits:
+        deeds.append(f"splits {_count(len(plan.splits), 'segment')} with offsets that no index can hold")
+    if plan.recover:
+        reasons = ", ".join(sorted({segment.reason.value for segment in plan.recover}))
+        deeds.append(f"recovers {_count(len(plan.recover), 'segment')} from {plan.recover[0].base_offset} ({reasons})")
+    tail = view.state.invalid_tail
+    if tail is not None and view.condition is DirectoryCondition.UNCLEAN:
+        deeds.append(
+            f"truncates {tail.length:,} bytes at position {tail.position:,} of {tail.path.name} ({tail.reason})"
+        )
+        if tail.later_segments:
+            deeds.append(f"deletes the {_count(tail.later_segments, 'segment')} after it")
+    return "; ".join(deeds) or "loads it as it is"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

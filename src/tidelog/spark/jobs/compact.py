@@ -27,10 +27,9 @@ from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.clock import FixedClock
 from tidelog.spark.jobs.compaction.compaction_rows import SCHEMA, Row, plan_row, refused_row
 from tidelog.spark.jobs.compaction.spread import compact_spread
-from tidelog.spark.jobs.partitions import require_directories
-from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
+from tidelog.spark.jobs.work import plan_each, require_directories
 from tidelog.spark.read.whole_partition import state_of
 from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.log.load.overflow_split import is_overflowed

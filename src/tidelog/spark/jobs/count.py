@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.inspect.count import PartitionCount, count_directory
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.spark.jobs.partitions import PartitionsWork, require_directories, works_of
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.tasks import run_tasks
+from tidelog.spark.jobs.work import PartitionsWork, require_directories, works_of
 from tidelog.storage.fs import BY_PATH
 
 if TYPE_CHECKING:

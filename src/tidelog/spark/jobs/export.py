@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.model import ConfigError, TopicPartition
-from tidelog.spark.jobs.exporting.decoding import AS_IT_IS, Decoding, Encoding
-from tidelog.spark.jobs.exporting.spark_errors import translated_errors
-from tidelog.spark.jobs.partitions import require_directories
-from tidelog.spark.jobs.progress import OnProgress
-from tidelog.spark.jobs.stage_progress import following
+from tidelog.spark.jobs.decoding import AS_IT_IS, Decoding, Encoding
+from tidelog.spark.jobs.export_errors import translated_errors
+from tidelog.spark.jobs.progress import OnProgress, stage_progress
+from tidelog.spark.jobs.work import require_directories
 from tidelog.spark.read.options import ReadOptions, SubscriptionKind
 from tidelog.spark.read.planner import plan
 from tidelog.spark.read.pruning import Pruning
@@ -113,7 +112,7 @@ def export(
             tables.append(table)
             counts.append(counted)
         if tables:
-            with following(spark, sum(read.log_bytes for read in reads), on_progress):
+            with stage_progress(spark, sum(read.log_bytes for read in reads), on_progress):
                 _write(reduce(Table.unionByName, tables), options)
     rows = [_row(read, counted.get) for read, counted in zip(reads, counts, strict=True)]
     return spark.createDataFrame(rows, SCHEMA)

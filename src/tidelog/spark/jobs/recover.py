@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import ConfigError, TidelogError
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.spark.jobs.partitions import in_tasks, require_directories
-from tidelog.spark.jobs.planning import plan_each
 from tidelog.spark.jobs.progress import OnProgress, advancing
 from tidelog.spark.jobs.recovery_rows import SCHEMA, Cells, directory_row, partition_row, refused_row
 from tidelog.spark.jobs.tasks import outcome, run_tasks
+from tidelog.spark.jobs.work import in_tasks, plan_each, require_directories
 from tidelog.storage.fs import LOCAL, require_disk
 from tidelog.storage.manager.recovery.directory_recovery import DirectoryRecovery
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition

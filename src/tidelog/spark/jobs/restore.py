@@ -24,12 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.model import TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.spark.jobs.progress import OnProgress
+from tidelog.spark.jobs.progress import OnProgress, stage_progress
 from tidelog.spark.jobs.restoring.record_table import TablePartition, normalized, partitions_of
-from tidelog.spark.jobs.restoring.swap_in import swap_in
 from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_logs
-from tidelog.spark.jobs.stage_progress import following
-from tidelog.spark.jobs.staging import new_job_id, remove_staging
+from tidelog.spark.jobs.staging import new_job_id, remove_staging, swap_in
 from tidelog.spark.schema import spark_schema
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL, path_of, require_disk
@@ -149,7 +147,7 @@ def _restored(
     writing = logs.mapInArrow(partial(write_logs, target), spark_schema(WRITTEN))  # PySpark needs pandas for mapInArrow
     log_directory.mark_open()
     try:
-        with following(spark, sum(one.found.size for one in planned), on_progress):
+        with stage_progress(spark, sum(one.found.size for one in planned), on_progress):
             written = writing.collect()
         logs_of = {TopicPartition(one.topic, one.partition): one for one in written}
         for partition, one in logs_of.items():

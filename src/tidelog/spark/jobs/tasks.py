@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.model import TidelogError
 from tidelog.runtime.progress import Advance
-from tidelog.spark.jobs.task_progress import telling
-from tidelog.spark.worker.error_reporting import reduce_with_import_hint
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.jobs.progress import task_progress
+from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -42,7 +41,7 @@ def run_tasks(
     if not works:
         return []
     sizes = [size(work) for work in works]
-    with telling(spark, sizes, advance) as done:
+    with task_progress(spark, sizes, advance) as done:
         task = udf(_Task(run, done), "binary", useArrow=False).asNondeterministic()
         rows = one_a_partition(spark, list(zip(works, sizes, strict=True))).select("id", task("work")).collect()
     found = {number: pickle.loads(pickled) for number, pickled in rows}

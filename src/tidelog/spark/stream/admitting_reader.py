@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_reader import LogStreamReader
-from tidelog.spark.worker.error_reporting import short_errors
+from tidelog.spark.worker import short_errors
 
 
 class AdmittingStreamReader(LogStreamReader, SupportsTriggerAvailableNow):

@@ -41,8 +41,7 @@ from tidelog.spark.read.split import LogSplit
 from tidelog.spark.stream.data_loss import batch_ranges, new_partitions
 from tidelog.spark.stream.log_watch import LogWatch, Reach
 from tidelog.spark.stream.stream_offsets import Offsets
-from tidelog.spark.stream.stream_options import StreamOptions
-from tidelog.spark.stream.trigger_limits import Pacing, shared_out
+from tidelog.spark.stream.stream_options import Pacing, StreamOptions, shared_out
 
 
 class StreamProgress:

@@ -19,8 +19,7 @@ from tidelog.spark.read.reader import LogReader
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
 from tidelog.spark.stream.stream_progress import StreamProgress
-from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors
 
 _log = logging.getLogger(__name__)
 _MOST_REMEMBERED = 1000

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from tidelog.spark.worker.error_reporting import short_errors
+from tidelog.spark.worker import short_errors
 from tidelog.spark.write.staging import StagedReport
 from tidelog.spark.write.stream_writer import LogStreamWriter
 

@@ -14,8 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns
 from tidelog.spark.write.staging import StagedReport, Staging, Task

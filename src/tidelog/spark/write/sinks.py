@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.model import ConfigError
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.worker.worker_module import COMMITTING, runs_in
+from tidelog.spark.worker import COMMITTING, runs_in
 from tidelog.spark.write.batch_writer import LogWriter
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns

@@ -20,8 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tidelog.model import ConfigError
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.worker.error_reporting import reduce_with_import_hint, short_errors
-from tidelog.spark.worker.zipimport_cache import clear_zipimport_cache
+from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors
 from tidelog.spark.write.batch_writer import reports_of
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.config.reporter_keys import REPORTER_KEYS
+from tidelog.config.plugin_keys import REPORTER_KEYS
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics import MetricName, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters.csv_files import CsvReporter, file_name

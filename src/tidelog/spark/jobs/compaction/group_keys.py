@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidelog.kernel import ColumnDecoder
 from tidelog.record.arrow import to_array
 from tidelog.record.decode import decode_columns
-from tidelog.spark.jobs.compaction.key_ranges import KEYS, newest
+from tidelog.spark.jobs.compaction.keys import KEYS, newest
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
 from tidelog.storage.cleaner.clean.segment_chunks import validated_chunks
 from tidelog.storage.log.view.transaction_scan import AbortedRanges

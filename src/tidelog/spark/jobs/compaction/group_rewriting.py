@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidelog.kernel import OffsetMap, RecordColumns
 from tidelog.model import StorageError
-from tidelog.spark.jobs.compaction.key_ranges import key_buffers
+from tidelog.spark.jobs.compaction.keys import key_buffers
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
 from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
 from tidelog.storage.cleaner.clean.clean_request import CleanRequest

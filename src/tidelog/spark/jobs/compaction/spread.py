@@ -30,8 +30,15 @@ from tidelog.model import TidelogError
 from tidelog.runtime import Clock
 from tidelog.spark.jobs.compaction.group_keys import keys_of_group
 from tidelog.spark.jobs.compaction.group_rewriting import Rewritten, rewrite_group
-from tidelog.spark.jobs.compaction.key_file import KeyBlock, KeyFile, read_keys, write_keys
-from tidelog.spark.jobs.compaction.key_ranges import newest_of_all_groups, ranges_of, split_by_number
+from tidelog.spark.jobs.compaction.keys import (
+    KeyBlock,
+    KeyFile,
+    newest_of_all_groups,
+    ranges_of,
+    read_keys,
+    split_by_number,
+    write_keys,
+)
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog, transactions_at_groups
 from tidelog.spark.jobs.staging import new_job_id, remove_staging
 from tidelog.spark.jobs.tasks import run_tasks

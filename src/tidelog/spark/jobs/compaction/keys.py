@@ -1,18 +1,25 @@
-"""Keys with offsets on their way between tasks: split by ranges of the keys' hashes, and merged again.
+"""Keys with offsets on their way between tasks: split by ranges of the keys' hashes, merged again, and kept in files.
 
 The code works on whole columns. A block is a table as bytes (an Arrow stream). The hash only has to spread keys evenly.
 It is the sum over a key's bytes, each multiplied by a factor for its place, then mixed. Thread rule: one thread, since
 Spark gives every task its core.
+
+A task writes a ``KeyFile`` of blocks, and every other task reads one block of it. The file lies in the task's own
+staging directory and is worthless after the job. So it is not synced, and its name need not be unique.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from tidelog.storage.fs import FileSystem
 
 KEYS = pa.schema([("number", pa.int32()), ("key", pa.binary()), ("latest", pa.int64())])
 """``number`` is a group that has the key. ``latest`` is the key's latest dirty offset, null if there is none."""
@@ -81,3 +88,43 @@ def key_buffers(keys: pa.BinaryArray) -> tuple[npt.NDArray[np.int32], npt.NDArra
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     return bounds, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+
+
+_NAME = "keys"
+
+
+class KeyBlock(NamedTuple):
+    """The place of a block. ``size`` is 0 if there are no keys."""
+
+    path: Path
+    position: int
+    size: int
+
+
+class KeyFile(NamedTuple):
+    path: Path
+    blocks: Mapping[int, KeyBlock]
+    """The blocks by the number of the range or group that they are for."""
+
+    def block(self, number: int) -> KeyBlock:
+        return self.blocks.get(number, KeyBlock(self.path, 0, 0))
+
+
+def write_keys(fs: FileSystem, directory: Path, blocks: Iterable[tuple[int, bytes]]) -> KeyFile:
+    path, position = directory / _NAME, 0
+    places = {}
+    with fs.open(path, create=True) as file:
+        for number, block in blocks:
+            file.pwrite(block, position)
+            places[number] = KeyBlock(path, position, len(block))
+            position += len(block)
+    return KeyFile(path, places)
+
+
+def read_keys(fs: FileSystem, blocks: Iterable[KeyBlock]) -> pa.Table:
+    tables = [KEYS.empty_table()]
+    for block in blocks:
+        if block.size:
+            with fs.open(block.path) as file:
+                tables.append(from_block(file.pread(block.size, block.position)))
+    return pa.concat_tables(tables)

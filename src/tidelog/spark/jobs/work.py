@@ -1,20 +1,27 @@
-"""The division of many log directories into pieces of work for Spark tasks.
+"""Work for Spark's tasks over many log directories, made by the driver.
 
-A piece holds partitions of one directory, together about a task's worth. The driver makes the pieces for jobs that read
-each partition on its own (``audit``, ``count``).
+==============  =======================================================================================================
+``works_of``    partitions of one directory, together about a task's worth, for jobs that read each partition on its
+                own (``audit``, ``count``)
+``plan_each``   a directory to plan, one task each, for jobs that change directories (``recover``, ``compact``)
+==============  =======================================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tidelog.model import FileMissingError, TopicPartition
+from tidelog.model import FileMissingError, TidelogError, TopicPartition
+from tidelog.spark.jobs.tasks import run_tasks
 from tidelog.spark.read.whole_partition import PARTITION_BYTES
-from tidelog.storage.fs import BY_PATH, path_of
+from tidelog.storage.fs import BY_PATH, LOCAL, FileSystem, path_of
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -73,3 +80,55 @@ def _log_bytes(directory: Path) -> int:
     except FileMissingError:
         return 0  # deleted since it was listed, and its task reports it
     return sum(max(0, size) for name, size in sizes.items() if name.endswith(".log"))
+
+
+Options = TypeVar("Options", contravariant=True)
+Plan = TypeVar("Plan", covariant=True)
+
+
+class MakePlan(Protocol[Options, Plan]):
+    """A module-level function, since executors import it. ``only`` names the partitions, None for all."""
+
+    def __call__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        options: Options,
+        *,
+        only: Sequence[TopicPartition] | None,
+        held_here: bool,
+    ) -> Plan: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planning:
+    """The input of a task that plans a directory."""
+
+    make: MakePlan[Any, Any]
+    path: Path
+    options: Any
+    topics: frozenset[str] | None
+    held_here: bool
+
+
+def plan_each(
+    spark: SparkSession,
+    make: MakePlan[Options, Plan],
+    options: Mapping[Path, Options],
+    *,
+    topics: frozenset[str] | None = None,
+    held_here: bool,
+) -> dict[Path, Plan | TidelogError]:
+    """Plan each directory that has ``options``. ``held_here`` is True if the driver holds their locks."""
+    works = [
+        _Planning(make=make, path=path, options=of, topics=topics, held_here=held_here) for path, of in options.items()
+    ]
+    return dict(zip(options, run_tasks(spark, works, _plan), strict=True))
+
+
+def _plan(work: _Planning) -> Any:
+    """Plan a directory inside a Spark task."""
+    only = None
+    if work.topics is not None:
+        only = [part for part in live_partitions(LOCAL, work.path) if part.topic in work.topics]
+    return work.make(LOCAL, work.path, work.options, only=only, held_here=work.held_here)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tidelog.model import ConfigError, InvalidRecordError, TidelogError
-from tidelog.spark.jobs.exporting.decoding import AVRO_PACKAGE
+from tidelog.spark.jobs.decoding import AVRO_PACKAGE
 
 _PACKAGES = "spark.jars.packages"
 _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"

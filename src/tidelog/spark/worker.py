@@ -1,20 +1,31 @@
-"""The errors that Spark's users see: one sentence instead of twenty lines of frames.
+"""Support of Spark's Python workers: errors that reach the user whole, faster tasks, and which worker this process is.
 
 - Spark shows a worker's traceback without Spark's own frames. ``short_errors`` also removes tidelog's frames if the
   error is a TidelogError. If Spark shows all frames (``simplifiedTraceback`` is off), the sentence comes first. For
   this the error gets a copy of itself as cause: a cause is printed first, and a never raised one has no frames.
-- A worker whose interpreter lacks this package could only report a failed import. ``reduce_with_import_hint``
-  pickles an object so that the error names the interpreter and the remedy.
+- A worker whose interpreter lacks this package could only report a failed import. ``reduce_with_import_hint`` pickles
+  an object so that the error names the interpreter and the remedy.
+- A worker serves many tasks, and before each of them PySpark calls ``importlib.invalidate_caches``, so that files
+  shipped with the job are found. Python's finder for zip files then reads the archive's directory again, in Python: a
+  tenth of a second for the thousand entries of ``pyspark.zip``. Workers call ``clear_zipimport_cache`` after their
+  work. An import that needs a removed finder creates it again, from a directory that zipimport still knows. Shipped
+  archives always get new finders.
+- Spark has a separate worker module for each request to a data source. ``runs_in`` detects it.
 """
 
 from __future__ import annotations
 
 import copy
+import sys
+import zipimport
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from tidelog.model import TidelogError
+
+PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
+COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -68,3 +79,15 @@ def reduce_with_import_hint(kind: type, *arguments: object) -> tuple[Callable[..
     import pickle
 
     return restore, (kind.__module__, kind.__qualname__, pickle.dumps(arguments))
+
+
+def clear_zipimport_cache() -> None:
+    finders = sys.path_importer_cache
+    for path in [path for path, finder in finders.items() if isinstance(finder, zipimport.zipimporter)]:
+        finders.pop(path, None)
+
+
+def runs_in(worker: str) -> bool:
+    """Return True if this process runs the worker module."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return worker in sys.modules or (main is not None and main.name == worker)

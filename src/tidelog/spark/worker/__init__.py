@@ -1,1 +1,0 @@
-"""Support for Spark's Python workers: errors that reach the user whole, and faster imports."""
