@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tidelog.config.broker_keys import BROKER_AREAS
 from tidelog.config.key import Effect, Key, UpdateMode
+from tidelog.config.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
-from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 

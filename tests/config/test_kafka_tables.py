@@ -15,9 +15,9 @@ from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS
 from tidelog.config.dynamic_changes import check_names
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
+from tidelog.config.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
-from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS, REPLICATION_RATES
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import TopicSettings

@@ -9,8 +9,8 @@ from typing import Any
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.reader import LogReader
 from tidelog.spark.read.split import LogSplit
+from tidelog.spark.rows.reader import LogReader
 
 
 def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:

@@ -20,7 +20,7 @@ from tidelog.spark.read.options import (
     Until,
     option_warnings,
 )
-from tidelog.spark.schema import Mode
+from tidelog.spark.read.schema import Mode
 
 BASE = {"logDirs": "/data", "subscribe": "t"}
 

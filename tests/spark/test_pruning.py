@@ -13,7 +13,7 @@ from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import reader_of, rows_of, splits_of
 from tidelog.model import TopicPartition
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.reader import PushdownLogReader
+from tidelog.spark.rows.reader import PushdownLogReader
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS, manifest
 from spark.in_process import reader_of, splits_of
-from tidelog.spark.schema import TABLES, spark_schema
+from tidelog.spark.read.schema import TABLES, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -21,7 +21,7 @@ from tidelog.spark.read.options import (
     ReadOptions,
     Until,
 )
-from tidelog.spark.schema import Mode, columns_of
+from tidelog.spark.read.schema import Mode, columns_of
 from tidelog.spark.stream.stream_options import StreamOptions
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_the_columns_are_those_of_the_code() -> None:
     table = rows(section("Columns"))
     assert [row[0].strip("`") for row in table] == list(columns_of(Mode.RECORDS))
     options = options_of("d", includeHeaders="true", includeBatchMetadata="true", onCorrupt="report")
-    from tidelog.spark.schema import spark_schema
+    from tidelog.spark.read.schema import spark_schema
 
     schema = spark_schema(ReadOptions.parse(options).arrow_schema)
     assert [row[1] for row in table] == [field.dataType.simpleString() for field in schema]

@@ -15,9 +15,9 @@ from tidelog.config.key import Key
 from tidelog.config.log_keys import LOG_KEYS
 from tidelog.config.node_keys import NODE_KEYS
 from tidelog.config.plugin_keys import AUTHORIZER_KEYS, REPORTER_KEYS
+from tidelog.config.quota_keys import REPLICATION_RATES
 from tidelog.config.remote_keys import REMOTE_KEYS
 from tidelog.config.replication_keys import REPLICATION_KEYS
-from tidelog.config.resources.quota_keys import REPLICATION_RATES
 from tidelog.config.security_keys import SECURITY_KEYS
 from tidelog.config.server_keys import SERVER_KEYS
 from tidelog.config.share_keys import SHARE_KEYS

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from tidelog.model import ConfigError
 from tidelog.spark.read.options import ReadOptions, Use, option_warnings
-from tidelog.spark.schema import spark_schema
+from tidelog.spark.read.schema import spark_schema
 from tidelog.spark.worker import PUSHDOWN, clear_zipimport_cache, reduce_with_import_hint, runs_in, short_errors
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class TidelogDataSource(DataSource):
         _refuse_other_schema(schema, spark_schema(options.arrow_schema))
         for warning in option_warnings(self.options):
             _log.warning("%s", warning)
-        from tidelog.spark.read.reader import LogReader, PushdownLogReader
+        from tidelog.spark.rows.reader import LogReader, PushdownLogReader
 
         clear_zipimport_cache()
         return PushdownLogReader(options) if _asked_by_pushdown() else LogReader(options)

@@ -146,7 +146,7 @@ def test_the_command(spark: SparkSession, dirty: Path) -> None:
     (killed / ".kafka_cleanshutdown").unlink()
     rows = printed("spark", "compact", dirty, killed, "--all", "--apply", *words, code=3)
     assert [(row["partition"], row["error"] is None) for row in rows] == [(None, False), *((n, True) for n in range(3))]
-    assert "0 of 0 logs" in command("spark", "compact", dirty, "--all", "--apply", "--no-check", *words).stdout
+    assert "0 of 0 due logs" in command("spark", "compact", dirty, "--all", "--apply", "--no-check", *words).stdout
 
 
 def test_a_path_that_is_no_log_directory(spark: SparkSession, tmp_path: Path) -> None:

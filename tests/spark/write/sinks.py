@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, Stri
 from spark.in_process import rows
 from tidelog.runtime import Clock
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.schema import HEADERS
+from tidelog.spark.read.schema import HEADERS
 from tidelog.spark.write.commit import Commits
 from tidelog.spark.write.sink_columns import SinkColumns
 from tidelog.spark.write.staging import StagedReport, Staging, Task

@@ -20,7 +20,7 @@ from itertools import dropwhile
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS, broker_key, looks_like_key
 from tidelog.config.key import Key
-from tidelog.config.resources.quota_keys import REPLICATION_RATES
+from tidelog.config.quota_keys import REPLICATION_RATES
 from tidelog.config.synonyms import time_synonyms
 from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, ConfigSynonym, is_sensitive, text_of
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 from tidelog.model import TopicPartition
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.spark.jobs.progress import OnProgress, stage_progress
-from tidelog.spark.jobs.restoring.record_table import TablePartition, normalized, partitions_of
-from tidelog.spark.jobs.restoring.writing_task import WRITTEN, Target, write_logs
+from tidelog.spark.jobs.record_table import TablePartition, normalized, partitions_of
+from tidelog.spark.jobs.restoring_task import WRITTEN, Target, write_logs
 from tidelog.spark.jobs.staging import new_job_id, remove_staging, swap_in
-from tidelog.spark.schema import spark_schema
+from tidelog.spark.read.schema import spark_schema
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL, path_of, require_disk
 from tidelog.storage.log.state.log_config import LogConfig

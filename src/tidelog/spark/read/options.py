@@ -27,7 +27,7 @@ from tidelog.spark.read.option_text import (
     refuse_misspelt,
     unknown_options,
 )
-from tidelog.spark.schema import Mode, columns_of, table_schema
+from tidelog.spark.read.schema import Mode, columns_of, table_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,10 +28,10 @@ from tidelog.runtime.parallel import run_parallel
 from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.schema import Mode
 from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
 from tidelog.spark.read.splitting import PLANNING_THREADS, PartitionRange, SplitBoundaries, SplitPlan
 from tidelog.spark.read.whole_partition import WholePartition
-from tidelog.spark.schema import Mode
 from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView

@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from tidelog.model import FileMissingError, IndexCorruptError, TidelogError
 from tidelog.spark.read.options import ReadOptions
+from tidelog.spark.read.schema import INDEX
 from tidelog.spark.read.whole_partition import INDEX_KINDS, WholePartition
 from tidelog.spark.rows.storage_rows import timestamps
-from tidelog.spark.schema import INDEX
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.index.offset_index import OffsetIndexReader
 from tidelog.storage.index.time_index import TimeIndexReader

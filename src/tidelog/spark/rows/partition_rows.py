@@ -30,10 +30,10 @@ from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transac
 from tidelog.inspect.transactions import partition_transactions
 from tidelog.model import CorruptRecordError, FileMissingError, TidelogError
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, Until
+from tidelog.spark.read.schema import GROUPS, PRODUCERS, TRANSACTIONS, Mode
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.rows.index_rows import index_rows
 from tidelog.spark.rows.storage_rows import microseconds
-from tidelog.spark.schema import GROUPS, PRODUCERS, TRANSACTIONS, Mode
 from tidelog.storage.fs import path_of
 from tidelog.storage.log.view.log_view import Until as ViewUntil
 from tidelog.storage.log.view.view_producers import read_producers

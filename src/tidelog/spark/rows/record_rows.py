@@ -19,8 +19,8 @@ from tidelog.record.arrow import header_lists, to_array
 from tidelog.record.attributes import CODECS
 from tidelog.spark.read.damage import DamageReport
 from tidelog.spark.read.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.schema import HEADERS
 from tidelog.spark.read.split import Piece
-from tidelog.spark.schema import HEADERS
 from tidelog.storage.log.view.column_stream import ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, Rows, RowStream
 

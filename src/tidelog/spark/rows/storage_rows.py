@@ -17,9 +17,9 @@ from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError
 from tidelog.spark.read.damage import DamageReport
 from tidelog.spark.read.options import OnCorrupt, ReadOptions
+from tidelog.spark.read.schema import SEGMENTS
 from tidelog.spark.read.split import Piece
 from tidelog.spark.rows.record_rows import codec_names
-from tidelog.spark.schema import SEGMENTS
 from tidelog.storage.fs import FileStat
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.row_stream import SkippedRange

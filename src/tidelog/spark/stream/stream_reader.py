@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tidelog.runtime.clock import SYSTEM_CLOCK
-from tidelog.spark.read.reader import LogReader
+from tidelog.spark.rows.reader import LogReader
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
 from tidelog.spark.stream.stream_progress import StreamProgress

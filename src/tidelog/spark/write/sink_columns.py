@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidelog.model import ConfigError
-from tidelog.spark.schema import HEADERS
+from tidelog.spark.read.schema import HEADERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 
 from tidelog.config.key import Key
-from tidelog.config.resources.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS
+from tidelog.config.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS
 from tidelog.config.value_text import KeyType
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.controller.decision import Decision, require_bounded

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.spark.jobs.restoring.restored_log import LogRestoring
+from tidelog.spark.jobs.restored_log import LogRestoring
 from tidelog.spark.jobs.staging import new_staging
 from tidelog.storage.log.state.log_config import LogConfig
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.schema import Mode
+from tidelog.spark.read.schema import Mode
 from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors, short_errors_of_items
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import tidelog
 from cli.runner import rows as printed
 from log_maker import mark_clean
 from tidelog.model import TopicPartition
-from tidelog.spark.jobs.restoring.writing_task import Target, write_logs
-from tidelog.spark.schema import HEADERS
+from tidelog.spark.jobs.restoring_task import Target, write_logs
+from tidelog.spark.read.schema import HEADERS
 from tidelog.storage.log.state.log_config import LogConfig
 
 SCHEMA = pa.schema(
