@@ -37,8 +37,7 @@ from tidelog.server.metadata.kraft.formatting import FormatRequest, format_direc
 from tidelog.server.metadata.kraft.quorum import controller_endpoint
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey
-from tidelog.server.metadata.zookeeper_import.unfinished_import import unfinished_metadata
+from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey, unfinished_metadata
 from tidelog.storage.checkpoint import (
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,

@@ -20,6 +20,9 @@ A survey fails, with the directory's name, in these cases:
 - There is no node id.
 - ``__cluster_metadata-0`` is a link or has foreign files.
 
+An unfinished import leaves files of a metadata log. Only files with the names of the log, its snapshots and the quorum
+state are removed, and links are never followed: another program may have written the directory.
+
 Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
 """
 
@@ -36,8 +39,8 @@ from typing import Final, TypeVar
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
 from tidelog.server.metadata.controller.brokers import PRODUCER_ID_BLOCK
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.snapshot import read_bootstrap_records
-from tidelog.server.metadata.zookeeper_import.unfinished_import import unfinished_metadata
+from tidelog.server.metadata.kraft.quorum_state import QUORUM_STATE_FILE
+from tidelog.server.metadata.kraft.snapshot import leftover_files, read_bootstrap_records
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -47,13 +50,14 @@ from tidelog.storage.checkpoint import (
     PartitionMetadata,
 )
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
-from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
+from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import require_log_directory
 from tidelog.storage.log.view.view_producers import read_producers
-from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, topic_partitions
+from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, topic_partitions
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
+from tidelog.storage.segment.file_names import SegmentFileName
 
 T = TypeVar("T")
 
@@ -246,3 +250,33 @@ def _next_producer_id(fs: FileSystem, found: Mapping[TopicPartition, Path]) -> i
         ids = [producer_id for producer_id in read_producers(view) if producer_id < FIRST_PRODUCER_ID]
         highest = max([highest, *ids])
     return (highest // PRODUCER_ID_BLOCK + 1) * PRODUCER_ID_BLOCK
+
+
+_SMALL_FILES: Final = frozenset({QUORUM_STATE_FILE, PARTITION_METADATA_FILE, LEADER_EPOCH_CHECKPOINT})
+
+
+def unfinished_metadata(fs: FileSystem, directory: Path) -> list[Path]:
+    """Return the files that may be removed; none if the directory does not exist.
+
+    Raise DirectoryError if it is a link, or has a file that does not belong to a metadata log.
+    """
+    if directory.is_symlink():
+        raise DirectoryError(
+            "it is a symbolic link, and its target must not be cleared: remove the link", path=directory
+        )
+    if not fs.exists(directory):
+        return []
+    unfinished = leftover_files(fs, directory)
+    paths = [directory / name for name in fs.list_names(directory)]
+    for path in paths:
+        if path.is_symlink() or not (path in unfinished or _is_known(path.name)):
+            raise DirectoryError(
+                f"{path.name!r} is not a file of a metadata log, and a new log must begin here: move it elsewhere",
+                path=directory,
+            )
+    return paths
+
+
+def _is_known(name: str) -> bool:
+    stem = name.removesuffix(TEMPORARY_SUFFIX)
+    return stem in _SMALL_FILES or SegmentFileName.parse(stem) is not None or SnapshotId.parse(stem) is not None
