@@ -291,7 +291,7 @@ class PartitionLog(ReadableLog):
         with self._lifecycle.files:
             with self._lifecycle.writing:
                 has_moved = increment_log_start(self._state, offset)
-            self._write_epochs_behind()
+            self._write_stale_epochs()
         return has_moved
 
     def delete_old_segments(self) -> RetentionDecision:
@@ -300,7 +300,7 @@ class PartitionLog(ReadableLog):
             with self._lifecycle.writing:
                 decision = decide_retention(RetentionState.of(self._state, self._clock.now_ms()))
                 delete_oldest(self._state, len(decision.deletions))
-            self._write_epochs_behind()
+            self._write_stale_epochs()
         for deletion in decision.deletions:
             _log.info("Deleted segment %d of %s: %s", deletion.segment.base_offset, self.directory, deletion.reason)
         return decision
@@ -473,10 +473,10 @@ class PartitionLog(ReadableLog):
 
     # --- inside ---
 
-    def _write_epochs_behind(self) -> None:
+    def _write_stale_epochs(self) -> None:
         """Write the leader epochs with ``files`` but without ``lock``: appends do not wait for the disk."""
         try:
-            self._state.write_epochs_behind()
+            self._state.write_stale_epochs()
         except StorageError as error:
             self._lifecycle.fail(error)
             raise

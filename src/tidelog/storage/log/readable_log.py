@@ -109,7 +109,7 @@ class ReadableLog:
 
     def offsets(self) -> LogOffsetSnapshot:
         """Return log start, last stable offset, high watermark and log end at one moment."""
-        return self._look(self._offsets)
+        return self._retrying(self._offsets)
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -134,7 +134,7 @@ class ReadableLog:
 
     def read(self, request: LogReadRequest) -> LogRead:
         """Read batches from an offset on without a lock; see ``log_read``."""
-        return self._look(lambda: read_segments(self._state.segments, self.offsets(), request, self.directory))
+        return self._retrying(lambda: read_segments(self._state.segments, self.offsets(), request, self.directory))
 
     def read_through(self, start: int, end: int, max_bytes: int) -> Iterator[tuple[bytes, BatchTable]]:
         """Yield the complete batches with records in [start, end), about ``max_bytes`` at a time, but at least one
@@ -168,7 +168,7 @@ class ReadableLog:
         offsets = self.offsets()
         start, end = offsets.log_start, offsets.high_watermark.message_offset
         limit = self._state.config.max_decompressed_message_bytes
-        return self._look(
+        return self._retrying(
             lambda: first_in_segments(self._state.segments, timestamp_ms, start, end, max_record_bytes=limit)
         )
 
@@ -180,18 +180,18 @@ class ReadableLog:
         start, end = offsets.log_start, readable_end(offsets, isolation).message_offset
         limit = self._state.config.max_decompressed_message_bytes
         request = list_request(self._state.segments, self._state.epochs, start, end, max_record_bytes=limit)
-        return self._look(lambda: list_offset(timestamp, request))
+        return self._retrying(lambda: list_offset(timestamp, request))
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         """Return aborted transactions that begin below ``end``. Read the indexes from ``start``'s segment on.
 
         Like Kafka's cleaner, include transactions that ended before ``start`` but above the log start.
         """
-        return self._look(lambda: self._aborted(start, end))
+        return self._retrying(lambda: self._aborted(start, end))
 
     # --- inside ---
 
-    def _look(self, find: Callable[[], T]) -> T:
+    def _retrying(self, find: Callable[[], T]) -> T:
         """Run a search in the files. Repeat it if they were removed or renamed during it."""
         while True:
             self._lifecycle.require_open()

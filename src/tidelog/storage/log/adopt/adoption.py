@@ -70,7 +70,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
         if replaced is not None:
             replaced.set_state(FileState.LIVE)
         raise
-    _take_over(state, staged, first)
+    _add_segment(state, staged, first)
     if replaced is not None:
         replaced.delete()
     last = first + staged.record_count - 1
@@ -112,7 +112,7 @@ def _write_indexes(state: LogState, staged: StagedSegment, first: int) -> None:
         sync_whole(state.fs, path)
 
 
-def _take_over(state: LogState, staged: StagedSegment, first: int) -> None:
+def _add_segment(state: LogState, staged: StagedSegment, first: int) -> None:
     """Add the new segment: readers see it first, and the new log end afterwards."""
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
     segment = LogSegment(state.fs, state.directory, first, limits, now_ms=now_ms, size=staged.size)

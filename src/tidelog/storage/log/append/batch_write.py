@@ -119,7 +119,7 @@ def write_single(
         return None
     state.offsets.set_log_end(end)
     if entry is None:
-        _take_over(state, segment, changes, last_offset + 1)
+        _apply_changes(state, segment, changes, last_offset + 1)
     else:
         entry.add_batch(batch)
         producers.map_end_offset = last_offset + 1
@@ -172,17 +172,17 @@ def _write_to(
     end = table.summary.last_offset + 1
     state.offsets.set_log_end(LogOffsetMetadata(end, segment.base_offset, segment.size))
     if changes is not None:
-        _take_over(state, segment, changes, end)
+        _apply_changes(state, segment, changes, end)
         return
     for entry in state.producers.apply(part, table):
         segment.append_aborted(entry)
     _after_producers(state)
 
 
-def _take_over(state: LogState, segment: LogSegment, changes: ProducerChanges, end: int) -> None:
+def _apply_changes(state: LogState, segment: LogSegment, changes: ProducerChanges, end: int) -> None:
     """Apply the producer changes of a written append; the log ends at ``end``."""
     producers = state.producers
-    for ended in changes.take_over(producers.state):
+    for ended in changes.apply(producers.state):
         if ended.transaction.aborted:
             segment.append_aborted(aborted_entry(ended))
     producers.state.map_end_offset = end

@@ -56,7 +56,7 @@ class ProducerChanges:
     completed: list[CompletedTransaction] = field(default_factory=list)
     duplicate: CachedBatch | None = None
 
-    def take_over(self, state: ProducerState) -> list[EndedTransaction]:
+    def apply(self, state: ProducerState) -> list[EndedTransaction]:
         """Change the state. Return the ended transactions, each with the last stable offset after it."""
         for info in self.producers.values():
             state.update(info)

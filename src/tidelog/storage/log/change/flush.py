@@ -54,7 +54,7 @@ def sync(state: LogState, plan: FlushPlan) -> None:
     for segment in plan.segments:
         segment.sync()
     state.producers.snapshots.sync()
-    state.write_epochs_behind(syncs_name=False)
+    state.write_stale_epochs(syncs_name=False)
     state.fs.sync_dir(state.directory)
 
 

@@ -59,7 +59,7 @@ def truncate_fully(state: LogState, offset: int, log_start: int | None) -> None:
     """Remove every segment. The empty log continues at ``offset``, and starts at ``log_start`` (None: ``offset``)."""
     state.truncation_count += 1
     state.producers.snapshots.remove_all()
-    state.start_over(offset)
+    state.reset_to_empty(offset)
     state.fs.sync_dir(state.directory)
     if state.epochs.clear():
         state.write_epochs()
@@ -113,8 +113,8 @@ def delete_oldest(state: LogState, count: int) -> None:
 
 
 def _move_log_start(state: LogState, offset: int) -> None:
-    """Move the log start in memory. The leader epoch file is stale until ``LogState.write_epochs_behind``."""
+    """Move the log start in memory. The leader epoch file is stale until ``LogState.write_stale_epochs``."""
     state.offsets.set_log_start(offset)
-    state.epochs_behind |= state.epochs.truncate_from_start(offset)
+    state.epochs_stale |= state.epochs.truncate_from_start(offset)
     state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
     state.update_first_unstable()

@@ -40,26 +40,28 @@ def replace_segments(
 ) -> None:
     """Replace ``old`` by the finished segments ``new``. ``truncation_count`` was read with ``old``."""
     present = {segment.base_offset: segment for segment in state.segments}
-    there = [segment for segment in old if present.get(segment.base_offset) is segment]
-    is_what_was_read = (
+    remaining = [segment for segment in old if present.get(segment.base_offset) is segment]
+    is_unchanged = (
         truncation_count == state.truncation_count
-        and bool(there)
-        and there == list(old[-len(there) :])
-        and state.active not in there
+        and bool(remaining)
+        and remaining == list(old[-len(remaining) :])
+        and state.active not in remaining
         and all(cleaned.path.parent == state.directory for cleaned in new)
     )
-    if not is_what_was_read:
+    if not is_unchanged:
         raise LogCleaningAbortedError(
             f"the segments from {old[0].base_offset} to {old[-1].base_offset} have changed since they were read",
             path=state.directory,
         )
     # Before the swap, so that a file opened from here on is the old segment's, or missing, but never the new one's.
-    for segment in there:
+    for segment in remaining:
         segment.set_state(FileState.DELETED)
     try:
-        swap_in(state.fs, state.directory, [cleaned.base_offset for cleaned in new], [one.base_offset for one in there])
+        swap_in(
+            state.fs, state.directory, [cleaned.base_offset for cleaned in new], [one.base_offset for one in remaining]
+        )
     except StorageError:
-        for segment in there:
+        for segment in remaining:
             segment.set_state(FileState.LIVE)
         raise
     now_ms, limits = state.clock.now_ms(), state.config.segment_limits
@@ -67,9 +69,9 @@ def replace_segments(
         LogSegment(state.fs, state.directory, cleaned.base_offset, limits, now_ms=now_ms, size=cleaned.size)
         for cleaned in new
     ]
-    state.replace_segments(there, replaced)
+    state.replace_segments(remaining, replaced)
     watermark = state.offsets.high_watermark
-    if watermark.segment_base_offset in (segment.base_offset for segment in there):
+    if watermark.segment_base_offset in (segment.base_offset for segment in remaining):
         state.offsets.resolved_high_watermark(state.resolve(watermark.message_offset))
 
 

@@ -97,7 +97,7 @@ class LoadedLog:
     """Names of removed files that a crash had left behind."""
     sizes: dict[int, int] = field(default_factory=dict)
     """Known sizes of the ``.log`` files in bytes, by base offset."""
-    made_segment: bool = False
+    created_segment: bool = False
     """True if there was no segment to load, so that an empty one was created."""
     warnings: list[str] = field(default_factory=list)
 
@@ -158,8 +158,8 @@ class _Loader:
         if end_offset is not None and end_offset < self._request.log_start_offset:
             self._delete_all(end_offset)
             end_offset = None
-        made_segment = not len(self._segments)
-        if made_segment:
+        created_segment = not len(self._segments)
+        if created_segment:
             self._create_segment(self._request.log_start_offset)
         if end_offset is None:
             end_offset = self._segments.last.base_offset
@@ -187,7 +187,7 @@ class _Loader:
             deleted=tuple(self._deleted),
             removed_files=removed,
             sizes=_log_sizes(listing) | {segment.base_offset: segment.size for segment in self._recovered},
-            made_segment=made_segment,
+            created_segment=created_segment,
             warnings=self._warnings,
         )
 

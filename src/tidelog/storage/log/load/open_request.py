@@ -79,7 +79,7 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
     )
     active = segments.last
     active.grow_indexes()
-    if loaded.made_segment:
+    if loaded.created_segment:
         active.preallocate()
     end = LogOffsetMetadata(loaded.end_offset, active.base_offset, active.size)
     state = LogState(

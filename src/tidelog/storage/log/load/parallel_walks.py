@@ -41,7 +41,7 @@ class WalkThreads:
             return None
         return self._pool.submit(walk)
 
-    def taken(self) -> None:
+    def release(self) -> None:
         """Release the slot of a walk whose result was taken or is no longer needed."""
         self._room.release()
 
@@ -73,7 +73,7 @@ class ParallelWalks(Generic[_T]):
         try:
             return walk.result()
         finally:
-            self._threads.taken()
+            self._threads.release()
             self._begin(self._threads, wait=False)
 
     def _is_next(self, base_offset: int) -> bool:
@@ -100,4 +100,4 @@ class ParallelWalks(Generic[_T]):
             if not walk.cancel():
                 walk.exception()  # waits for the walk: none may read the directory after loading ends
             if self._threads is not None:
-                self._threads.taken()
+                self._threads.release()

@@ -72,7 +72,7 @@ class LogSegments(Generic[S]):
         kept = (segment for segment in self._segments if segment.base_offset not in bases)
         self._segments = tuple(sorted([*kept, *new], key=_base_offset))
 
-    def become(self, segment: S) -> None:
+    def reset_to(self, segment: S) -> None:
         """Replace all segments by this one, in one step for readers."""
         self._segments = (segment,)
 

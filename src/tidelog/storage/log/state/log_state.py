@@ -54,7 +54,7 @@ class LogState:
     """Base offsets of segments with unsynced bytes."""
     truncation_count: int = 0
     """Number of truncations of the log end."""
-    epochs_behind: bool = False
+    epochs_stale: bool = False
     """The leader epoch file is stale; the next flush writes it."""
     first_unstable: LogOffsetMetadata | None = None
     """The start of the first transaction that is open, or whose marker is not below the high watermark."""
@@ -185,11 +185,11 @@ class LogState:
         bases = {segment.base_offset for segment in gone}
         self._forget(bases, snapshots=bases - {segment.base_offset for segment in new})
 
-    def start_over(self, base_offset: int) -> None:
+    def reset_to_empty(self, base_offset: int) -> None:
         """Replace all segments by an empty one. Their files wait for removal as in ``remove_segments``."""
         gone = list(self.segments)
         self._delete_files(gone)
-        self.segments.become(self.new_segment(base_offset))
+        self.segments.reset_to(self.new_segment(base_offset))
 
     def _delete_files(self, gone: Sequence[LogSegment]) -> None:
         bases = {segment.base_offset for segment in gone}
@@ -269,20 +269,20 @@ class LogState:
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
-        self.epochs_behind |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+        self.epochs_stale |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
 
-    def write_epochs_behind(self, *, syncs_name: bool = True) -> None:
+    def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
 
         Until then the file may lag. Missing entries begin above the recovery point, where loading finds them in the
         batches. Extra entries lie below the log start, where loading removes them.
         """
-        if self.epochs_behind:
+        if self.epochs_stale:
             self.write_epochs(syncs_name=syncs_name)
 
     def write_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs; durable on return. ``syncs_name`` is that of ``write_atomically``."""
         with self.epoch_file:
-            self.epochs_behind = False
+            self.epochs_stale = False
             path = self.directory / LEADER_EPOCH_CHECKPOINT
             LeaderEpochCheckpoint.write(self.fs, path, self.epochs.entries, syncs_name=syncs_name)

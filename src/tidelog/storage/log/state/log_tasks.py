@@ -33,17 +33,17 @@ class LogTasks:
 
     def after_topic_id(self) -> None:
         """Schedule the write of a new topic id."""
-        self._later("flush-metadata-file", self._write_topic_id, 0)
+        self._schedule("flush-metadata-file", self._write_topic_id, 0)
 
     def after_roll(self, base_offset: int) -> None:
         """Schedule a flush up to ``base_offset``, where the new active segment begins."""
-        self._later("flush-log", lambda: self._flush(base_offset), 0)
+        self._schedule("flush-log", lambda: self._flush(base_offset), 0)
 
     def after_deletion(self, delay_ms: int) -> None:
         """Schedule the removal of renamed files in ``delay_ms``."""
-        self._later("delete-file", self._remove_deleted, delay_ms)
+        self._schedule("delete-file", self._remove_deleted, delay_ms)
 
-    def _later(self, name: str, task: Callable[[], object], delay_ms: int) -> None:
+    def _schedule(self, name: str, task: Callable[[], object], delay_ms: int) -> None:
         if self._scheduler is None:
             return
 

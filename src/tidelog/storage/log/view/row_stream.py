@@ -175,7 +175,7 @@ class RowStream:
                 self._retries = 0
                 segment = state.segments.higher(segment.base_offset)
         if self.next_offset < self._wanted.end > state.log_end.message_offset:
-            self._lose(f"the log was truncated to {state.log_end.message_offset} while it was read")
+            self._report_lost(f"the log was truncated to {state.log_end.message_offset} while it was read")
         self.next_offset = max(self.next_offset, self._wanted.end)
 
     def _may_retry(self, state: ViewState) -> bool:
@@ -195,16 +195,16 @@ class RowStream:
         except FileMissingError:
             if self._on_lost is None or self._source.fs.exists(self._source.directory):
                 raise
-            self._lose("the partition was deleted while it was read")
+            self._report_lost("the partition was deleted while it was read")
             return before, None
         if missing is not None and DirectoryCondition.HELD not in (before.condition, state.condition):
             raise missing  # no owner, so no process may have rolled, deleted or compacted
         if before.log_start <= self.next_offset < state.log_start:
-            self._lose(f"records were deleted while they were read: the log starts at {state.log_start} now")
+            self._report_lost(f"records were deleted while they were read: the log starts at {state.log_start} now")
             self.next_offset = state.log_start
         return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
 
-    def _lose(self, what: str) -> None:
+    def _report_lost(self, what: str) -> None:
         """Report removed records to ``on_lost``, or raise OffsetOutOfRangeError without it."""
         lost = OffsetOutOfRangeError(what, path=self._source.directory, offset=self.next_offset)
         if self._on_lost is None:
@@ -225,9 +225,9 @@ class RowStream:
                     yield from self._batches(reader, position, end, end_offset)
                     return
                 except _CorruptError as corrupt:
-                    position = self._behind(corrupt, state, reader, end, end_offset)
+                    position = self._position_after(corrupt, state, reader, end, end_offset)
 
-    def _behind(
+    def _position_after(
         self, corrupt: _CorruptError, state: ViewState, reader: SegmentReader, end: int | None, end_offset: int
     ) -> int:
         """Return the position after damage. Raise it again if it affects this read and must not be skipped."""
