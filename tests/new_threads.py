@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 
-from tidelog.runtime.task_pool import TaskPool
+from tidelog.runtime.scheduler import TaskPool
 
 
 def new_threads(before: Collection[threading.Thread]) -> set[threading.Thread]:
