@@ -12,7 +12,7 @@ from tidelog.kernel import OffsetMap
 from tidelog.model import TopicPartition
 from tidelog.runtime import Clock
 from tidelog.storage.cleaner.clean.clean_log import clean_log
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats
 from tidelog.storage.cleaner.plan.log_facts import facts_of_log
 from tidelog.storage.cleaner.plan.log_plan import plan_log
 from tidelog.storage.log.partition_log import PartitionLog

@@ -15,7 +15,7 @@ from tidelog.kernel import OffsetMap
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.cleaner.clean.clean_log import clean_log
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog

@@ -19,11 +19,10 @@ from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
-from tidelog.kernel.columns import RecordColumns
+from tidelog.kernel.columns import Payload, RecordColumns
 from tidelog.kernel.faults import Fault
 from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.index_key import IndexKey
-from tidelog.kernel.payload import Payload
 from tidelog.kernel.problems import Problem
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 

@@ -26,7 +26,7 @@ from tidelog.kernel._records cimport NO_MEMORY, tl_record
 import numpy as np
 
 from tidelog.kernel.batch_retention import FilteredBatches
-from tidelog.kernel.open_fault import open_error
+from tidelog.kernel.faults import open_error
 
 cdef enum:
     # the numbers of ``Retention``

@@ -3,8 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel.columns import RecordColumns
-from tidelog.kernel.payload import Payload
+from tidelog.kernel.columns import Payload, RecordColumns
 
 class ColumnEncoder:
     rows: int

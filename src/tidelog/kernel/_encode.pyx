@@ -17,7 +17,7 @@ from tidelog.kernel._header cimport Header, write_header
 
 import numpy as np
 
-from tidelog.kernel.payload import Payload
+from tidelog.kernel.columns import Payload
 
 cdef enum:
     INT32_LIMIT = 0x7fffffff

@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 from tidelog.kernel._bytes cimport tl_put_varint, tl_put_varlong, tl_size_varint, tl_size_varlong, tl_sub64
 
-from tidelog.kernel.payload import Payload
+from tidelog.kernel.columns import Payload
 
 cdef enum:
     INT32_LIMIT = 0x7fffffff

@@ -21,7 +21,7 @@ from tidelog.kernel._records cimport NO_MEMORY, tl_record
 import numpy as np
 
 from tidelog.kernel.hashed_keys import HashedKeys
-from tidelog.kernel.open_fault import open_error
+from tidelog.kernel.faults import open_error
 
 # A record with a key.
 cdef struct Entry:

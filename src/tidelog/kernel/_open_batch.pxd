@@ -11,7 +11,7 @@ from tidelog.kernel._header cimport Header, read_header
 from tidelog.kernel._records cimport read_record, tl_record, tl_usual_record, walk_headers
 
 cdef enum:
-    # The numbers of open_fault.py, which differ from the FAULT_* numbers and NO_MEMORY.
+    # The numbers of faults.py, which differ from the FAULT_* numbers and NO_MEMORY.
     NOT_IN_BUFFER = 101
     NOT_OPENED = 102
     NO_OPENED_BATCH = 103

@@ -2,12 +2,13 @@
 
 A column of variable size is an int32 array of n + 1 offsets into one run of bytes. Its validity is a bitmap, least
 significant bit first, or None if there are no nulls. So ``record`` can pass the buffers to Arrow without a copy.
-Columns are immutable; a column that was not requested is None.
+Columns are immutable; a column that was not requested is None. A ``Payload`` is the result of the encoder.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,3 +84,16 @@ def _unpacked(bitmap: Bitmap | None, count: int) -> Bools:
     if bitmap is None:
         return np.ones(count, np.bool_)
     return np.unpackbits(bitmap, count=count, bitorder="little").view(np.bool_)
+
+
+class Payload(NamedTuple):
+    """The fields of a batch; ``data`` has its records back to back, ready for a v2 header or a codec."""
+
+    data: bytearray
+    record_count: int
+    last_offset_delta: int
+    """The last record's delta; -1 without records."""
+    base_timestamp: int
+    """The base of the deltas: the first record's timestamp unless the caller gave another; -1 without records."""
+    max_timestamp: int
+    """The largest timestamp; -1 without records."""

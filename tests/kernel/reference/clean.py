@@ -23,7 +23,7 @@ from kernel.reference.scan import V2_HEADER
 from kernel.reference.varint import write_varint
 from kernel.reference.wrap import wrap64
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
-from tidelog.kernel.open_fault import OpenFault
+from tidelog.kernel.faults import OpenFault
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:

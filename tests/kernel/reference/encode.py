@@ -13,8 +13,7 @@ from kernel.reference.checksums import crc32c
 from kernel.reference.scan import PREFIX, V2_HEADER
 from kernel.reference.varint import write_varint
 from kernel.reference.wrap import wrap64
-from tidelog.kernel.columns import Bitmap, Int32s, RecordColumns
-from tidelog.kernel.payload import Payload
+from tidelog.kernel.columns import Bitmap, Int32s, Payload, RecordColumns
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kernel.reference.record_reader import FaultError, RawRecord, read_records
 from kernel.reference.scan import HEADER_UP_TO_MAGIC, PREFIX, SMALLEST_RECORD, V2_HEADER
 from kernel.reference.wrap import wrap64
-from tidelog.kernel.faults import Fault
-from tidelog.kernel.open_fault import OpenFault, open_error
+from tidelog.kernel.faults import Fault, OpenFault, open_error
 from tidelog.kernel.table import BatchTable
 
 if TYPE_CHECKING:

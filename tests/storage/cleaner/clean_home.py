@@ -14,9 +14,8 @@ from tidelog.record.build import build_batch
 from tidelog.record.decode import decode_columns
 from tidelog.record.rows import iter_records
 from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES, clean_log
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest, CleanResult
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest, CleanResult
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache

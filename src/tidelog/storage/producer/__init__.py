@@ -1,7 +1,6 @@
 """The producer ids, sequences and transactions of a log, and their snapshot."""
 
-from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
-from tidelog.storage.producer.append_origin import AppendOrigin
+from tidelog.storage.producer.append_info import AppendOrigin, CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.entry import CachedBatch, LastRecord, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import relevant_rows

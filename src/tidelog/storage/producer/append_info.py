@@ -8,6 +8,7 @@ Thread rule: the caller holds the partition's lock. Source: Kafka's ``ProducerAp
 
 from __future__ import annotations
 
+import enum
 from typing import Final, NamedTuple
 
 from tidelog.model import (
@@ -16,7 +17,6 @@ from tidelog.model import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from tidelog.storage.producer.append_origin import AppendOrigin
 from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry, next_sequence
 from tidelog.storage.producer.marker import MarkerRecord
 from tidelog.storage.producer.verification import PendingVerification
@@ -156,3 +156,23 @@ class ProducerAppendInfo:
             f" {expected} was expected",
             offset=batch.base_offset,
         )
+
+
+class AppendOrigin(enum.Enum):
+    """
+    ============  =====================  ===============  ==================
+    origin        sequence               producer epoch   coordinator epoch
+    ============  =====================  ===============  ==================
+    CLIENT        checked                checked          checked
+    COORDINATOR   not (it has none)      checked          checked
+    REPLICATION   not (leader did it)    not              not
+    RAFT_LEADER   not                    checked          checked
+    ============  =====================  ===============  ==================
+
+    Recovery replays a log as REPLICATION.
+    """
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT_LEADER = "raft_leader"

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.kernel import BatchTable
 from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from tidelog.storage.producer.append_info import CompletedTransaction, ProducerAppendInfo
-from tidelog.storage.producer.append_origin import AppendOrigin
+from tidelog.storage.producer.append_info import AppendOrigin, CompletedTransaction, ProducerAppendInfo
 from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry, next_sequence
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker

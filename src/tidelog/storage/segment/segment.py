@@ -40,12 +40,11 @@ from tidelog.storage.index import (
     TimeIndexWriter,
     TimestampOffset,
 )
-from tidelog.storage.segment.batch_search import find_batch
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, FileState, segment_file
 from tidelog.storage.segment.index_builder import IndexBuilder
 from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES, SegmentLimits
 from tidelog.storage.segment.segment_indexes import SegmentIndexes
-from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead
+from tidelog.storage.segment.segment_read import BatchPosition, SegmentRead, find_batch
 from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from log_maker import batch, write_segment
 from storage.cleaner.clean_home import CleanHome, some_map
 from tidelog.kernel import OffsetMap
 from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache

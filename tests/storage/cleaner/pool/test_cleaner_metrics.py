@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from storage.cleaner.cleaner_home import CleanerHome
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_metrics import cleaner_samples
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState

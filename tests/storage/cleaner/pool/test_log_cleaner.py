@@ -15,8 +15,7 @@ import pytest
 from storage.cleaner.cleaner_home import BOTH, CleanerHome, fill, put
 from tidelog.kernel import OffsetMap
 from tidelog.model import ClosedError, CorruptRecordError, LogCleaningAbortedError, StorageError, TopicPartition
-from tidelog.storage.cleaner.clean.clean_request import CleanResult
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanResult
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.pool.cleaner_metrics import METRICS, cleaner_samples
 from tidelog.storage.cleaner.pool.cleaner_state import CleanerState

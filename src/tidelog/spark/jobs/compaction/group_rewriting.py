@@ -15,9 +15,8 @@ from tidelog.model import StorageError
 from tidelog.spark.jobs.compaction.keys import key_buffers
 from tidelog.spark.jobs.compaction.spread_log import SpreadLog
 from tidelog.storage.cleaner.clean.clean_log import CHUNK_BYTES
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache

@@ -21,9 +21,8 @@ from collections.abc import Callable
 
 from tidelog.kernel import OffsetMap
 from tidelog.runtime import SYSTEM_CLOCK, Clock
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest, CleanResult
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest, CleanResult
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.dirty_keys import build_offset_map
 from tidelog.storage.cleaner.clean.group_rewrite import GroupRewrite
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap

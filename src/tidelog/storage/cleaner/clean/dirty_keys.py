@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, HashedKeys
 from tidelog.record.cleaning import hash_keys, put_keys
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest, errors_with_file
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest, errors_with_file
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache, complete_chunks, validated
 from tidelog.storage.log.state.log_segments import LogSegments

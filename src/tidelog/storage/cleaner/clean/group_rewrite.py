@@ -24,9 +24,8 @@ from typing import NamedTuple
 from tidelog.kernel import BatchTable
 from tidelog.model import LogCleaningAbortedError, OffsetOverflowError, StorageError
 from tidelog.record.cleaning import BatchRetention, CleanedBatches, CleaningRules, clean_batches
-from tidelog.storage.cleaner.clean.clean_request import CleanRequest, errors_with_file
+from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanRequest, errors_with_file
 from tidelog.storage.cleaner.clean.cleaned_transactions import CleanedTransactions
-from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
 from tidelog.storage.cleaner.clean.parallel_map import ParallelMap
 from tidelog.storage.cleaner.clean.retention_rules import RetentionRules
 from tidelog.storage.cleaner.clean.segment_chunks import BatchTableCache, validated

@@ -33,8 +33,7 @@ from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, LogToClean
 from tidelog.storage.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from tidelog.storage.cleaner.clean.clean_request import CleanResult
-    from tidelog.storage.cleaner.clean.cleaner_stats import CleanerStats
+    from tidelog.storage.cleaner.clean.clean_request import CleanerStats, CleanResult
 
 _MAP_KEY_BYTES = 16
 _LONGEST_WAIT_MS = 3_600_000

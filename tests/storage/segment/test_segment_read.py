@@ -10,8 +10,7 @@ from legacy_messages import Message, encode_set
 from log_maker import batch
 from tidelog.kernel import scan_batches
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.segment.batch_search import find_batch
-from tidelog.storage.segment.segment_read import BatchPosition
+from tidelog.storage.segment.segment_read import BatchPosition, find_batch
 
 
 def v2() -> bytes:
