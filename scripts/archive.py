@@ -46,8 +46,9 @@ def files(names: list[str]) -> Iterator[tuple[Path, str]]:
                 yield path, str(path.relative_to(ROOT / "src"))
     for name in names:
         for file in distribution(name).files or ():
-            if ".." not in file.parts and "__pycache__" not in file.parts and file.locate().is_file():
-                yield Path(file.locate()), str(file)
+            path = Path(file.locate())
+            if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
+                yield path, str(file)
 
 
 def main() -> None:

@@ -167,8 +167,9 @@ def python_texts(source: str, *, in_package: bool) -> Iterator[Text]:
             yield Text(statement.lineno, docstring_kind(node, index, in_package=in_package), statement.value.value)
     if in_package:
         for node in ast.walk(tree):
-            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-            if is_text and len(node.value.split()) > 2:
+            if not isinstance(node, ast.Constant) or id(node) in docstrings:
+                continue
+            if isinstance(node.value, str) and len(node.value.split()) > 2:
                 yield Text(node.lineno, "message", node.value)
     yield from comments(source)
 

@@ -73,8 +73,8 @@ def dump(tools: KafkaTools, partition: Path) -> str:
 
 def archive(directory: Path, file: Path) -> None:
     """Write ``directory`` as a gzipped tar, in which sparse files (preallocated indexes) take no room."""
-    command = ["tar", "--sparse", "--owner=0", "--group=0", "-C", directory.parent, "-czf", file, directory.name]
-    subprocess.run(command, check=True)
+    command = ["tar", "--sparse", "--owner=0", "--group=0", "-C", str(directory.parent), "-czf", str(file)]
+    subprocess.run([*command, directory.name], check=True)
 
 
 if __name__ == "__main__":

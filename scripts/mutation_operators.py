@@ -345,7 +345,7 @@ class _Finder:
 def _header_end(node: ast.stmt) -> int:
     """Return the line after a statement, or after the head of a compound one."""
     body = getattr(node, "body", None)
-    if isinstance(body, list) and body:
+    if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
         return max(body[0].lineno, node.lineno + 1)
     return (node.end_lineno or node.lineno) + 1
 

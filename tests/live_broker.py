@@ -29,7 +29,8 @@ BATCH_RECORDS = 10
 
 def is_droppable(batch: bytes) -> bool:
     """Return True for every third batch. Compaction drops these, so a reader knows which batches must exist."""
-    return struct.unpack_from(">q", batch)[0] // BATCH_RECORDS % 3 == 0
+    (base_offset,) = struct.unpack_from(">q", batch)
+    return bool(base_offset // BATCH_RECORDS % 3 == 0)
 
 
 class LiveBroker:

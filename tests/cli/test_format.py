@@ -111,5 +111,5 @@ def test_a_new_id_each_time() -> None:
     first, second = (run("random-uuid").stdout.strip() for _ in range(2))
     assert first != second
     assert not first.startswith("-")
-    assert uuid_from_text(first)
-    assert uuid_from_text(rows("random-uuid")[0]["uuid"])
+    assert uuid_from_text(first) is not None
+    assert uuid_from_text(rows("random-uuid")[0]["uuid"]) is not None

@@ -54,7 +54,7 @@ def test_read_or_refused(texts: dict[str, str], topic_texts: dict[str, str], cha
     assert len(list(explain_all(broker, topic))) == len(BROKER_KEYS) + len(TOPIC_KEYS)
     again = {name: format_value(broker.shown(name)) for name in texts if not BROKER_KEYS[name].is_secret}
     assert BrokerConfig.load(None, again).topic_defaults() == broker.topic_defaults()
-    assert LogConfig.from_properties(topic_texts | {"segment.bytes": str(config.segment_bytes)})
+    assert LogConfig.from_properties(topic_texts | {"segment.bytes": str(config.segment_bytes)}) is not None
     try:
         after = broker.with_changes(changes)
     except ConfigError:

@@ -45,7 +45,7 @@ class KafkaSide:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{operations}\n")
         self._process.stdin.flush()
-        answer = []
+        answer: list[str] = []
         for text in self._process.stdout:
             if text == _END + "\n":
                 return answer

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from mutants import Fate, Mutant, MutantError, TreeCopy, failing_before, read_mutants, try_mutants
 from project.parity_page import BEHAVIOURS, code, require_test
-from project.tree import ROOT, load
+from project.tree import ROOT
 
-SCRIPT = load("scripts/mutants.py")
-MUTANTS = SCRIPT.read_mutants()
+MUTANTS = read_mutants()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_fits_the_tree(mutant: SCRIPT.Mutant) -> None:
+def test_a_mutant_fits_the_tree(mutant: Mutant) -> None:
     """The place of a mutant occurs once in its file, the changed file is a program, and its tests exist."""
     source = mutant.apply_to((ROOT / mutant.file).read_text())
     if mutant.file.endswith(".py"):
@@ -37,20 +37,20 @@ def test_the_test_of_a_row_of_parity_kills_a_mutant_of_its_rule(row: str) -> Non
 
 
 def test_a_place_that_occurs_twice_or_not_at_all_is_refused() -> None:
-    mutant = SCRIPT.Mutant(name="m", rule="", file="f.py", find="a", replace="b", tests=())
+    mutant = Mutant(name="m", rule="", file="f.py", find="a", replace="b", tests=())
     assert mutant.apply_to("bar") == "bbr"
     for text, count in (("", 0), ("banana", 3)):
-        with pytest.raises(SCRIPT.MutantError, match=f"m: the text to replace occurs {count} times in f.py, not once"):
+        with pytest.raises(MutantError, match=f"m: the text to replace occurs {count} times in f.py, not once"):
             mutant.apply_to(text)
 
 
 def test_a_name_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     table = '[m]\nrule = ""\nfile = ""\nfind = ""\nreplace = ""\ntests = []\n'
     (tmp_path / "one.toml").write_text(table)
-    assert [mutant.name for mutant in SCRIPT.read_mutants(tmp_path)] == ["m"]
+    assert [mutant.name for mutant in read_mutants(tmp_path)] == ["m"]
     (tmp_path / "two.toml").write_text(table)
-    with pytest.raises(SCRIPT.MutantError, match=r"two\.toml: there is another mutant named m"):
-        SCRIPT.read_mutants(tmp_path)
+    with pytest.raises(MutantError, match=r"two\.toml: there is another mutant named m"):
+        read_mutants(tmp_path)
 
 
 class TestRunner:
@@ -87,7 +87,7 @@ def test_that_fails():
 """
 
     @pytest.fixture
-    def copy(self, tmp_path: Path) -> SCRIPT.TreeCopy:
+    def copy(self, tmp_path: Path) -> TreeCopy:
         project = tmp_path / "project"
         for path, text in (
             ("src/halves.py", self.SOURCE),
@@ -98,11 +98,11 @@ def test_that_fails():
         ):
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text)
-        return SCRIPT.TreeCopy(tmp_path / "home", project)
+        return TreeCopy(tmp_path / "home", project)
 
-    def mutant(self, replace: str, *tests: str, find: str = "number // 2") -> SCRIPT.Mutant:
+    def mutant(self, replace: str, *tests: str, find: str = "number // 2") -> Mutant:
         named = tuple(f"tests/test_halves.py::{test}" for test in tests)
-        return SCRIPT.Mutant(name="m", rule="", file="src/halves.py", find=find, replace=replace, tests=named)
+        return Mutant(name="m", rule="", file="src/halves.py", find=find, replace=replace, tests=named)
 
     @pytest.mark.parametrize(
         ("replace", "tests", "fate"),
@@ -119,31 +119,31 @@ def test_that_fails():
             pytest.param("number", ["test_halves"], "UNCLEAR", id="a test that is not there"),
         ],
     )
-    def test_a_verdict(self, copy: SCRIPT.TreeCopy, replace: str, tests: list[str], fate: str) -> None:
+    def test_a_verdict(self, copy: TreeCopy, replace: str, tests: list[str], fate: str) -> None:
         mutant = self.mutant(replace, *tests)
-        ((_, verdict, _),) = SCRIPT.try_mutants([copy], [mutant])
+        ((_, verdict, _),) = try_mutants([copy], [mutant])
         assert verdict.fate == fate, verdict
         assert (copy.root / mutant.file).read_text() == self.SOURCE
 
-    def test_a_mutant_that_does_not_fit(self, copy: SCRIPT.TreeCopy) -> None:
-        ((_, verdict, _),) = SCRIPT.try_mutants([copy], [self.mutant("1", "test_half", find="nowhere")])
-        assert verdict == (SCRIPT.Fate.UNCLEAR, "m: the text to replace occurs 0 times in src/halves.py, not once")
+    def test_a_mutant_that_does_not_fit(self, copy: TreeCopy) -> None:
+        ((_, verdict, _),) = try_mutants([copy], [self.mutant("1", "test_half", find="nowhere")])
+        assert verdict == (Fate.UNCLEAR, "m: the text to replace occurs 0 times in src/halves.py, not once")
 
-    def test_one_mutant_leaves_nothing_to_the_next(self, copy: SCRIPT.TreeCopy) -> None:
+    def test_one_mutant_leaves_nothing_to_the_next(self, copy: TreeCopy) -> None:
         """Neither the changed text nor its bytecode remains, though both texts have the same size and time."""
         mutant = self.mutant("number // 1", "test_half")
         for _ in range(2):
-            ((_, verdict, _),) = SCRIPT.try_mutants([copy], [mutant])
+            ((_, verdict, _),) = try_mutants([copy], [mutant])
             assert verdict.fate == "killed"
-            assert SCRIPT.failing_before([copy], [mutant]) == []
+            assert failing_before([copy], [mutant]) == []
 
-    def test_tests_that_fail_before(self, copy: SCRIPT.TreeCopy) -> None:
+    def test_tests_that_fail_before(self, copy: TreeCopy) -> None:
         fails, passes = self.mutant("number", "test_that_fails"), self.mutant("number", "test_half")
-        assert SCRIPT.failing_before([copy], [passes, fails]) == list(fails.tests)
+        assert failing_before([copy], [passes, fails]) == list(fails.tests)
         nowhere = self.mutant("number", "test_that_is_not_there")
-        assert SCRIPT.failing_before([copy], [nowhere]) == list(nowhere.tests)
+        assert failing_before([copy], [nowhere]) == list(nowhere.tests)
 
-    def test_what_is_copied(self, copy: SCRIPT.TreeCopy) -> None:
+    def test_what_is_copied(self, copy: TreeCopy) -> None:
         assert sorted(path.name for path in copy.root.iterdir()) == [".cache", "pyproject.toml", "src", "tests"]
         assert (copy.root / ".cache").is_symlink()
 

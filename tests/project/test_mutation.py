@@ -10,7 +10,7 @@ import pytest
 from mutation_operators import find_mutations
 
 import mutation
-from mutants import TreeCopy
+from mutants import MutantError, TreeCopy
 from mutation import Fate, Outcome, Results
 from project.tree import ROOT
 
@@ -213,7 +213,7 @@ class TestRun:
     def test_tests_that_cannot_run_are_an_error(self, copy: TreeCopy) -> None:
         one = mutation.choose(mutation.read_sources(copy.root), "record", seed=1, count=1)[0]
         trial = mutation.Trial("record", one, ["tests/record/nowhere.py"], [0.1])
-        with pytest.raises(mutation.MutantError, match=r"pytest cannot run tests/record/nowhere\.py"):
+        with pytest.raises(MutantError, match=r"pytest cannot run tests/record/nowhere\.py"):
             mutation.try_mutation(copy, trial)
 
 
