@@ -74,7 +74,7 @@ def test_what_stands_for_a_batch_is_asked_for(twin, data):
         with pytest.raises(ValueError, match="no opened batch was passed"):
             filtered(twin, data, offset_map, opened=opened)
     if data[16] < 2:
-        with pytest.raises(ValueError, match="is no v2 batch"):
+        with pytest.raises(ValueError, match="is not a v2 batch"):
             filtered(twin, data, offset_map, opened=[data])
 
 

@@ -42,18 +42,18 @@ _SENTENCES = {
     Fault.CRC: "the checksum does not match the batch",
     Fault.HEADER: "the batch header's offsets and counts contradict each other",
     Fault.RECORD_COUNT: "the record count is negative or more than the batch has bytes for",
-    Fault.RECORD_LENGTH: "a record's length is no varint, too small, or runs past the end of the batch",
-    Fault.TIMESTAMP: "a record's timestamp delta is no varint",
-    Fault.OFFSET: "a record's offset delta is no varint or lies outside its batch",
+    Fault.RECORD_LENGTH: "a record's length is not a varint, too small, or runs past the end of the batch",
+    Fault.TIMESTAMP: "a record's timestamp delta is not a varint",
+    Fault.OFFSET: "a record's offset delta is not a varint or lies outside its batch",
     Fault.KEY: "a record's key is truncated or runs past the end of the record",
     Fault.VALUE: "a record's value is truncated or runs past the end of the record",
-    Fault.HEADER_COUNT: "a record's header count is no varint, negative, or more than the record has bytes for",
+    Fault.HEADER_COUNT: "a record's header count is not a varint, negative, or more than the record has bytes for",
     Fault.HEADER_KEY: "a record header's key is null, truncated, or runs past the end of the record",
     Fault.HEADER_VALUE: "a record header's value is truncated or runs past the end of the record",
     Fault.RECORD_END: "a record's fields end before its length says",
     Fault.BATCH_END: "bytes are left after the last record of the batch",
     Fault.SIZE: "the length field is below the smallest batch of its format",
-    Fault.MAGIC: "the format version is none of 0, 1, 2",
+    Fault.MAGIC: "the format version is not 0, 1 or 2",
 }
 
 
@@ -79,7 +79,7 @@ def open_error(fault: int, *, position: int, offset: int, record: int, count: in
         case OpenFault.NOT_OPENED:
             return ValueError(f"{batch} is compressed or legacy, and no opened batch was passed")
         case OpenFault.NO_OPENED_BATCH:
-            return ValueError(f"the opened batch for {batch} is no v2 batch")
+            return ValueError(f"the opened batch for {batch} is not a v2 batch")
         case OpenFault.TOO_LARGE:
             return OverflowError(f"{batch} would become larger than 2 GiB")
         case OpenFault.EMPTY_LEGACY:

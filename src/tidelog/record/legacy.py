@@ -135,7 +135,7 @@ def _parse(data: memoryview, start: int, end: int, *, check_crc: bool) -> Legacy
         raise CorruptRecordError(f"a message has {end - start} bytes; the least is {_PREFIX.size + _SMALLEST}")
     offset, _, crc, magic, attributes = _HEADER.unpack_from(data, start)
     if magic not in (0, 1):
-        raise CorruptRecordError(f"a message has the magic {magic} where only 0 and 1 can be")
+        raise CorruptRecordError(f"a message has the magic {magic}, but only 0 and 1 are possible")
     crc_ok = not check_crc or zlib.crc32(data[start + 16 : end]) == crc
     timestamp = -1
     position = start + _HEADER.size

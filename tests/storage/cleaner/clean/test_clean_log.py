@@ -302,7 +302,7 @@ class TestLargeBatches:
             else:
                 file.seek(16)
                 file.write(b"\xff")
-        with pytest.raises(CorruptRecordError, match="no complete batch") as caught:
+        with pytest.raises(CorruptRecordError, match="not a complete batch") as caught:
             home.rewrite(log, log.segments[:1], obsolete=[1], chunk_bytes=1024)
         assert (caught.value.path, caught.value.position) == (str(log.segments[0].path), 0)
         assert home.files(".log.cleaned") == []

@@ -49,7 +49,7 @@ def complete_chunks(
             yield chunk
     if position < end:
         raise CorruptRecordError(
-            f"{end - position} bytes at the end of the segment are no complete batch",
+            f"{end - position} bytes at the end of the segment are not a complete batch",
             path=segment.path,
             position=position,
         )
