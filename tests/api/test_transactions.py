@@ -179,7 +179,7 @@ class TestMisuse:
             for call in (lambda: transaction.append(b"y"), transaction.commit, transaction.abort):
                 with pytest.raises(InvalidTransactionStateError, match="is over: committed"):
                     call()
-        with pytest.raises(InvalidTransactionStateError, match="begun once"):
+        with pytest.raises(InvalidTransactionStateError, match="begins once"):
             transaction.__enter__()
         with log.transaction() as aborted:
             aborted.append(b"y")
