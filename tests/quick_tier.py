@@ -17,6 +17,7 @@ HEAVY = (
     "tests/inspect/test_flips.py",
     "tests/inspect/test_verify.py",
     "tests/project/test_demo.py",
+    "tests/project/test_mutation.py",
     "tests/project/test_package.py",
     "tests/server/clients/",
     "tests/server/metadata/test_kafka_directories.py",

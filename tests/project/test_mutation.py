@@ -117,6 +117,8 @@ class TestRun:
     """A project with one module, of which every line has another fate."""
 
     SOURCE = """\
+    import time
+
     LIMIT = 3
 
 
@@ -135,6 +137,7 @@ class TestRun:
 
     def count_down(number):
         while number:
+            time.sleep(0.01)
             number -= 1
         return "done"
     """
@@ -176,7 +179,7 @@ class TestRun:
             (project / path).write_text(dedent(text))
         monkeypatch.setattr(mutation, "HOME", tmp_path / "results")
         monkeypatch.setattr(mutation, "ROOMS", {"record": ("tests/record",)})
-        monkeypatch.setattr(mutation, "PATIENCE_SECONDS", 5.0)
+        monkeypatch.setattr(mutation, "PATIENCE_SECONDS", 20.0)
         return TreeCopy(tmp_path / "copy", project)
 
     def test_fates(self, copy: TreeCopy, tmp_path: Path) -> None:
