@@ -20,8 +20,8 @@ from tidelog.server.broker_state import BrokerState
 from tidelog.server.handlers.registry import HANDLERS, Handler
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.listener import Listener
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import Response
 from tidelog.storage.manager.log_manager import LogManager
 
 

@@ -21,10 +21,10 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import write_response
 from tidelog.protocol.schemas import Direction
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.resource import group
 from tidelog.server.configs.resource_entries import topic_entries
 from tidelog.server.dispatcher import LARGE_BYTES
-from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs import describe_configs
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
+from tidelog.runtime.timers import LoopTimers, Timers
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.broker_state import BrokerState
 from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
@@ -57,7 +58,6 @@ from tidelog.server.replicas.replica_metrics import replica_samples
 from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.server_metrics import ServerMetrics
 from tidelog.server.start_settings import StartSettings
-from tidelog.server.timers import LoopTimers, Timers
 from tidelog.server.topics.automatic_topics import AutomaticTopics
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.state.log_config import LogConfig

@@ -36,8 +36,8 @@ from tidelog.server.broker import Broker
 from tidelog.server.handlers.registry import HANDLERS, Handler
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse, Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse, Response
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)

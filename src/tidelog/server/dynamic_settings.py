@@ -26,8 +26,8 @@ from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
+from tidelog.runtime.executor import InThread
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.executor import InThread
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits

@@ -9,9 +9,9 @@ from pathlib import Path
 from server.authorization.world import SETTINGS, World
 from server.harness import BrokerHome, running_broker
 from tidelog.server.authorization.acl import Acl
-from tidelog.server.principal import ANONYMOUS, Principal
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import Response
+from tidelog.server.security.principal import ANONYMOUS, Principal
 
 ANN = "user-ann"
 

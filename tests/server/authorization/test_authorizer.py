@@ -16,8 +16,8 @@ from tidelog.server.authorization.authorizer import STANDARD_AUTHORIZER, Authori
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, WILDCARD, AclResourceType, group, topic
 from tidelog.server.network.client_connection import ClientConnection
-from tidelog.server.principal import Principal
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.security.principal import Principal
 
 KEYS = {"authorizer.class.name": STANDARD_AUTHORIZER}
 AUDIT = "kafka.authorizer.logger"

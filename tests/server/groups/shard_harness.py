@@ -12,20 +12,20 @@ from typing import Any
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.group_record import GroupRecord
+from tidelog.runtime.timers import KeyedTimers
 from tidelog.server.groups.classic.joining import JoinRequest
 from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, SyncRequest
 from tidelog.server.groups.consumer.heartbeats import HeartbeatRequest
-from tidelog.server.groups.group_topics import TopicFacts
-from tidelog.server.groups.journal import Done, TransactionalProducer
-from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup
 from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.group_topics import TopicFacts
+from tidelog.server.groups.state.journal import Done, TransactionalProducer
 from tidelog.server.groups.state.offset_store import OffsetStore
-from tidelog.server.timers import KeyedTimers
+from tidelog.server.groups.state.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.state.shard_context import ShardContext
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
 

@@ -7,9 +7,9 @@ import pytest
 from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.records import consumer_records
-from tidelog.server.groups.settings import ConsumerGroupSettings, GroupTimeouts
 from tidelog.server.groups.state.consumer_group import ConsumerGroupState
 from tidelog.server.groups.state.consumer_member import MemberState
+from tidelog.server.groups.state.settings import ConsumerGroupSettings, GroupTimeouts
 
 
 def harness(**settings: object) -> ShardHarness:

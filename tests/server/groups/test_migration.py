@@ -9,10 +9,10 @@ import pytest
 from server.groups.shard_harness import Consumer, MemoryTopics, ShardHarness, settle
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.member_requests import Leaver
-from tidelog.server.groups.settings import ConsumerGroupSettings
 from tidelog.server.groups.state.classic_group import ClassicState
 from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, read_assignment, write_assignment
+from tidelog.server.groups.state.settings import ConsumerGroupSettings
 
 
 def subscription(*topics: str, owned: tuple[int, ...] = ()) -> tuple[Protocol, ...]:

@@ -12,11 +12,11 @@ from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.committed_offset import OFFSET
 from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim
-from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_fetch
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.groups.state.classic_member import Protocol
 from tidelog.server.groups.state.consumer_protocol import write_assignment
+from tidelog.server.groups.state.journal import TransactionalProducer
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 MINUTE = 60_000

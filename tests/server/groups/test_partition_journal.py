@@ -16,12 +16,12 @@ from tidelog.model import Isolation, StorageError, TopicPartition
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit
 from tidelog.record.internal_records.group_record import GroupRecord
-from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.partition_journal import ADAPTIVE, PartitionJournal
 from tidelog.server.groups.records.replay import Replay
-from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.journal import TransactionalProducer
 from tidelog.server.groups.state.offset_store import OffsetStore
+from tidelog.server.groups.state.settings import CoordinatorSettings
 from tidelog.storage.log.partition_log import LogReadRequest
 
 GROUP = "g"

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from tidelog.server.groups.group_topics import TopicFacts, group_hash, topic_hash
+from tidelog.server.groups.state.group_topics import TopicFacts, group_hash, topic_hash
 
 TOPIC_ID = uuid.UUID("01234567-89ab-cdef-fedc-ba9876543210")
 

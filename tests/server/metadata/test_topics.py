@@ -9,6 +9,7 @@ import pytest
 
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.topic_name import metric_name
 from tidelog.server.metadata.controller import topics
 from tidelog.server.metadata.controller.brokers import cordon_directories
 from tidelog.server.metadata.controller.decision import MAX_RECORDS
@@ -16,7 +17,6 @@ from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.controller.topics import create_partitions, create_topics, delete_topics
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import NewPartitions, NewTopic, TopicResult
-from tidelog.server.topic_name import metric_name
 from tidelog.storage.checkpoint import uuid_to_text
 
 

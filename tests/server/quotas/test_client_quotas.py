@@ -18,10 +18,10 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.metadata.image import QuotaEntity
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.server.principal import Principal
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.quotas.client_quotas import ClientQuotas
 from tidelog.server.quotas.quota_metrics import MAX_REPORTED, quota_samples
-from tidelog.server.request_context import RequestContext
+from tidelog.server.security.principal import Principal
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
 

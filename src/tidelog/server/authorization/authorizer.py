@@ -34,8 +34,8 @@ from tidelog.server.authorization.acl_index import AclDecision, AclIndex, Client
 from tidelog.server.authorization.audit import TRACE, is_enabled, log_decision
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, Resource
-from tidelog.server.principal import Principal
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.security.principal import Principal
 
 _log = logging.getLogger(__name__)
 

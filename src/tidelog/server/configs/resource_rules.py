@@ -22,8 +22,8 @@ from tidelog.config.resources.group_settings import GroupSettings
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.model import ConfigError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.topic_name import check_topic_name
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.topic_name import check_topic_name
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _MIN_ISR = "min.insync.replicas"

@@ -32,15 +32,15 @@ from tidelog.runtime.metrics import Sample
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.groups.consumer.targets import assignor_names
 from tidelog.server.groups.group_metrics import group_samples
-from tidelog.server.groups.group_topics import ImageTopics
 from tidelog.server.groups.owned_shard import OwnedShard
-from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
-from tidelog.server.groups.shard_context import GroupCounts
+from tidelog.server.groups.state.group_topics import ImageTopics
+from tidelog.server.groups.state.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.state.shard_context import GroupCounts
 from tidelog.server.metadata.image import MetadataChange
-from tidelog.server.node import Node
 from tidelog.server.replicas.partition import NO_EPOCH
 from tidelog.server.topics.internal_topics import partition_count, partition_of
+from tidelog.server.topics.node import Node
 
 T = TypeVar("T")
 

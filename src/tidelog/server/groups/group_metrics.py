@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.server.groups.owned_shard import OwnedShard, ShardState
-from tidelog.server.groups.shard_context import GroupCounts
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from tidelog.server.groups.state.shard_context import GroupCounts
 
 _COORDINATOR = MetricFamily("kafka.server", "group-coordinator-metrics")
 _MANAGER = MetricFamily("kafka.coordinator.group", "GroupMetadataManager")

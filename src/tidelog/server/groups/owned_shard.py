@@ -20,17 +20,17 @@ from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.control import ControlType, control_type
 from tidelog.record.internal_records.group_record import GroupRecord
-from tidelog.server.coordinator_log import LoggedRecord, apply_records
-from tidelog.server.groups.group_topics import Topics
+from tidelog.runtime.timers import KeyedTimers
 from tidelog.server.groups.partition_journal import PartitionJournal
 from tidelog.server.groups.records.replay import NO_PRODUCER, Replay
-from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.shard import Shard
-from tidelog.server.groups.shard_context import GroupCounts, ShardContext
 from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.group_topics import Topics
 from tidelog.server.groups.state.offset_store import OffsetStore
-from tidelog.server.node import Node
-from tidelog.server.timers import KeyedTimers
+from tidelog.server.groups.state.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.server.groups.state.shard_context import GroupCounts, ShardContext
+from tidelog.server.topics.coordinator_log import LoggedRecord, apply_records
+from tidelog.server.topics.node import Node
 from tidelog.storage.log.partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)

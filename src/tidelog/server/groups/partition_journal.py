@@ -43,13 +43,13 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.group_record import GroupRecord
-from tidelog.server.coordinator_log import coordinator_code
-from tidelog.server.executor import Spawn
-from tidelog.server.groups.journal import Done, TransactionalProducer
+from tidelog.runtime.executor import Spawn
+from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.groups.records.replay import Replay
-from tidelog.server.groups.settings import CoordinatorSettings
+from tidelog.server.groups.state.journal import Done, TransactionalProducer
+from tidelog.server.groups.state.settings import CoordinatorSettings
 from tidelog.server.replicas.partition import ACKS_ALL, Partition
-from tidelog.server.timers import TimerHandle, Timers
+from tidelog.server.topics.coordinator_log import coordinator_code
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.producer import NO_GUARD, AppendOrigin
 

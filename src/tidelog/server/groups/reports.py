@@ -12,13 +12,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError
-from tidelog.server.groups.group_topics import Topics
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import ConsumerMember, Partitions
 from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE
 from tidelog.server.groups.state.group_map import Group, GroupMap
+from tidelog.server.groups.state.group_topics import Topics
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 if TYPE_CHECKING:

@@ -29,11 +29,11 @@ from tidelog.server.groups.consumer.sessions import Sessions
 from tidelog.server.groups.offsets.commits import Commits
 from tidelog.server.groups.offsets.expiry import expired_records, removal_records
 from tidelog.server.groups.records.replay import Replay
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import NO_MEMBER, ClassicGroup
 from tidelog.server.groups.state.classic_member import Reply
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.group_map import ServedGroup
+from tidelog.server.groups.state.shard_context import ShardContext
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 _log = logging.getLogger(__name__)

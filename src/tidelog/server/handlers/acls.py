@@ -19,7 +19,7 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.broker import Broker
 from tidelog.server.metadata.requests import Outcome, RemovedAcls
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import acls as wire

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
 from tidelog.protocol.messages import read_request
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

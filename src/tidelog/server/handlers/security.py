@@ -19,7 +19,7 @@ from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.broker import Broker
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import Outcome, ScramDeletion, ScramUpsertion
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import security as wire

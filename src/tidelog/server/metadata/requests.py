@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, Self
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.protocol.shortened_text import MAX_MESSAGE_CHARS, shortened
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.metadata.image import ConfigResource, QuotaEntity
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.shortened_text import MAX_MESSAGE_CHARS, shortened
 
 DEFAULT: Final = -1
 """The number of partitions or replicas from the broker's config."""

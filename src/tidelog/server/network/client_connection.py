@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.server.principal import ANONYMOUS, Principal
+from tidelog.server.security.principal import ANONYMOUS, Principal
 
 CLOSE_AFTER_RESPONSE: Final = -1
 """The ``throttle_ms`` that closes the connection once the response is sent."""

@@ -38,9 +38,9 @@ from typing import Protocol
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.frames import FrameReader
+from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
 from tidelog.server.network.send_queue import Part, SendQueue
-from tidelog.server.timers import TimerHandle, Timers
 
 _MAX_RECEIVES = 16
 """System calls before other connections get a turn."""

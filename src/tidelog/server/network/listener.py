@@ -16,6 +16,7 @@ import socket
 from tidelog.model import ConfigError
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
+from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Connection, Service
 from tidelog.server.network.endpoint import ListenerEndpoint
@@ -25,7 +26,6 @@ from tidelog.server.network.tls_connection import TlsConnection
 from tidelog.server.security.listener_security import OPEN, AuthenticationCounts, ListenerSecurity
 from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
 from tidelog.server.security.scram_exchange import NO_CREDENTIALS
-from tidelog.server.timers import TimerHandle, Timers
 
 _MAX_ACCEPTS = 64
 _SCRATCH_BYTES = 128 * 1024

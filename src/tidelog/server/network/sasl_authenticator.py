@@ -36,14 +36,14 @@ from tidelog.protocol.errors import ErrorCode, MalformedMessageError
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import RequestHeader, read_request_header, response_header
 from tidelog.protocol.messages import read_request, write_response
+from tidelog.runtime.timers import Timers
 from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
 from tidelog.server.network.connection import Reply, Service
 from tidelog.server.network.send_queue import Part
-from tidelog.server.principal import Principal
 from tidelog.server.security.listener_security import AuthenticationCounts
+from tidelog.server.security.principal import Principal
 from tidelog.server.security.sasl_exchange import SaslError, SaslExchange
 from tidelog.server.security.sasl_settings import SaslSettings, ScramCredentialsOf
-from tidelog.server.timers import Timers
 
 _REAUTH_EVERY_MS = 1000
 """The shortest time between two reauthentications of a client."""

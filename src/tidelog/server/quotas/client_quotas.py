@@ -25,11 +25,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.runtime.timers import Timers
 from tidelog.server.metadata.image import QuotaEntity
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.quotas.quota_lookup import FoundQuota, find_quota
 from tidelog.server.quotas.quota_usage import QuotaUsages
-from tidelog.server.request_context import RequestContext
-from tidelog.server.timers import Timers
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from tidelog.runtime.metrics.sampled.sampled_rate import LONGEST_WAIT_MS, SampledRate
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
+from tidelog.runtime.timers import Timers
 from tidelog.server.quotas.quota_lookup import Sharers
-from tidelog.server.timers import Timers
 
 
 class TokenBucket:

@@ -26,8 +26,8 @@ from typing import Protocol
 
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.purgatory import Purgatory, wait_until
-from tidelog.server.timers import Timers
 from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import LogRead, LogReadRequest, PartitionLog

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidelog.runtime.timers import Timers
     from tidelog.server.replicas.partition import Partition
-    from tidelog.server.timers import Timers
 
 Condition = Callable[["Partition"], bool]
 """A callback that gets the changed partition and returns True if the operation can complete."""

@@ -27,14 +27,14 @@ from typing import NamedTuple, Protocol
 
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.shortened_text import shortened
+from tidelog.runtime.executor import InThread, Spawn
+from tidelog.runtime.timers import Timers
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.executor import InThread, Spawn
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.shortened_text import shortened
-from tidelog.server.timers import Timers
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model import ConfigError
-from tidelog.server.principal import ANONYMOUS, Principal
 from tidelog.server.security.certificate_principal import PrincipalRules, distinguished_name
 from tidelog.server.security.key_stores import KeyChain, key_chain, trusted_certificates
 from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.server.security.principal import ANONYMOUS, Principal
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _PROTOCOLS = ("TLS", *_VERSIONS)

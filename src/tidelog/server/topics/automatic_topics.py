@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.node import Node
 from tidelog.server.topics.internal_topics import automatic_topic
+from tidelog.server.topics.node import Node
 
 _log = logging.getLogger(__name__)
 

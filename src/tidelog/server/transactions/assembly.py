@@ -8,8 +8,8 @@ from __future__ import annotations
 from tidelog.model import TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
-from tidelog.server.node import Node
 from tidelog.server.topics.internal_topics import partition_count, partition_of
+from tidelog.server.topics.node import Node
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
 from tidelog.server.transactions.markers import BeforeMarker, LocalMarkers, TransactionCompleted

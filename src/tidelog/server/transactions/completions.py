@@ -27,9 +27,9 @@ from typing import Final
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.transaction_record import TransactionState
-from tidelog.server.executor import Spawn
+from tidelog.runtime.executor import Spawn
+from tidelog.runtime.timers import Timers, pause
 from tidelog.server.metadata.partition_state import NO_LEADER
-from tidelog.server.timers import Timers, pause
 from tidelog.server.transactions.markers import Marker, MarkerWriter
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.rules.transaction import Transaction

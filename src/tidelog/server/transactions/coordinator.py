@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch, TransactionState
+from tidelog.runtime.executor import ShieldedTasks, Spawn
 from tidelog.runtime.metrics import Sample
-from tidelog.server.executor import ShieldedTasks, Spawn
+from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.timers import Timers
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.expiry import Expiry
 from tidelog.server.transactions.listing import (

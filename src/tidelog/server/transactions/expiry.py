@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
 from tidelog.protocol.errors import ApiError
-from tidelog.server.executor import Spawn
-from tidelog.server.timers import TimerHandle, Timers
+from tidelog.runtime.executor import Spawn
+from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.transactions.owned_partitions import OwnedPartition, OwnedPartitions
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.rules.transitions import expire

@@ -20,9 +20,9 @@ from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode, error_code_of
 from tidelog.record.build import build_end_transaction_batch
 from tidelog.record.control import EndTransactionMarker
-from tidelog.server.executor import yielding_to_loop
+from tidelog.runtime.executor import yielding_to_loop
+from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.timers import Timers
 from tidelog.storage.producer import AppendOrigin
 
 _AT_ONCE: Final = 100

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.transaction_record import TransactionRecord, key_of, value_of
+from tidelog.runtime.executor import Spawn
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
-from tidelog.server.executor import Spawn
 from tidelog.server.transactions.rules.transaction import Transaction
 from tidelog.server.transactions.state_log import StateEntry, StateLog
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.executor import Spawn
+from tidelog.runtime.executor import Spawn
 
 _PREFETCH_TENTHS = 9
 _log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_record import TransactionRecord, record_of, transactional_id_of
-from tidelog.server.coordinator_log import LoggedRecord, apply_records, coordinator_code
+from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.timers import Timers
+from tidelog.server.topics.coordinator_log import LoggedRecord, apply_records, coordinator_code
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.producer import AppendOrigin

@@ -29,8 +29,8 @@ from typing import Final, NamedTuple, Protocol
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
+from tidelog.runtime.timers import Timers, pause
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.timers import Timers, pause
 from tidelog.server.transactions.settings import TransactionSettings
 from tidelog.storage.producer import NO_GUARD, VerificationGuard
 

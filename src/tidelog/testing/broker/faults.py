@@ -24,8 +24,8 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.broker import Broker
 from tidelog.server.network.client_connection import ClientConnection
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import Response
 
 Handle = Callable[[], Response | Awaitable[Response]]
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-from tidelog.server.timers import TimerHandle
+from tidelog.runtime.timers import TimerHandle
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
 

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.classic.rebalancing import Rebalancing, joined
-from tidelog.server.groups.group_topics import VisibleTopics, every_topic
 from tidelog.server.groups.records.classic_records import group_metadata, new_group
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import NO_GENERATION, NO_MEMBER, ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember, Protocol, Reply, ResponseFields
+from tidelog.server.groups.state.group_topics import VisibleTopics, every_topic
+from tidelog.server.groups.state.shard_context import ShardContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

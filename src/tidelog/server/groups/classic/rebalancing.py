@@ -21,11 +21,11 @@ from __future__ import annotations
 import logging
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.groups.journal import Done
 from tidelog.server.groups.records.classic_records import group_metadata
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import NO_MEMBER, ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember, ResponseFields
+from tidelog.server.groups.state.journal import Done
+from tidelog.server.groups.state.shard_context import ShardContext
 
 _log = logging.getLogger(__name__)
 

@@ -29,12 +29,12 @@ from tidelog.server.groups.consumer.heartbeats import check_owner, replace_membe
 from tidelog.server.groups.consumer.migration import Migration, assignment_bytes, topic_partitions
 from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import NO_MEMBER
 from tidelog.server.groups.state.classic_member import Reply
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import ClassicMemberMetadata, ConsumerMember, MemberState
 from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, Subscription, read_subscription
+from tidelog.server.groups.state.shard_context import ShardContext
 
 
 class ClassicMembers:

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from tidelog.server.groups.consumer.reconciliation import Owned, Target, reconcile
 from tidelog.server.groups.consumer.regexes import RegexChange, Regexes
 from tidelog.server.groups.consumer.targets import assignor_names, metadata_hash, update_target
-from tidelog.server.groups.group_topics import VisibleTopics
-from tidelog.server.groups.journal import Done
 from tidelog.server.groups.records import consumer_records
 from tidelog.server.groups.records.replay import GroupDraft
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import ConsumerMember
+from tidelog.server.groups.state.group_topics import VisibleTopics
+from tidelog.server.groups.state.journal import Done
+from tidelog.server.groups.state.shard_context import ShardContext
 
 _log = logging.getLogger(__name__)
 

@@ -30,11 +30,9 @@ from tidelog.server.groups.consumer.migration import Migration
 from tidelog.server.groups.consumer.reconciliation import NOTHING, Owned
 from tidelog.server.groups.consumer.regexes import Regexes
 from tidelog.server.groups.consumer.sessions import Sessions
-from tidelog.server.groups.group_topics import VisibleTopics, every_topic
 from tidelog.server.groups.records import consumer_records
 from tidelog.server.groups.records.classic_records import group_tombstone
 from tidelog.server.groups.records.consumer_records import group_records
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_member import Reply, ResponseFields
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import (
@@ -44,6 +42,8 @@ from tidelog.server.groups.state.consumer_member import (
     ConsumerMember,
     Partitions,
 )
+from tidelog.server.groups.state.group_topics import VisibleTopics, every_topic
+from tidelog.server.groups.state.shard_context import ShardContext
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 NOT_GIVEN = -1

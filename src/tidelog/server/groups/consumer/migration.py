@@ -25,12 +25,9 @@ from tidelog.model import CorruptRecordError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.classic.rebalancing import Rebalancing
 from tidelog.server.groups.consumer.targets import metadata_hash
-from tidelog.server.groups.group_topics import Topics
-from tidelog.server.groups.journal import Done
 from tidelog.server.groups.records.classic_records import group_metadata
 from tidelog.server.groups.records.consumer_records import group_tombstones
 from tidelog.server.groups.records.replay import GroupDraft
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.classic_member import ClassicMember
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
@@ -42,6 +39,9 @@ from tidelog.server.groups.state.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
+from tidelog.server.groups.state.group_topics import Topics
+from tidelog.server.groups.state.journal import Done
+from tidelog.server.groups.state.shard_context import ShardContext
 
 
 class Migration:

@@ -25,14 +25,14 @@ from typing import Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.groups.consumer.targets import metadata_hash
-from tidelog.server.groups.group_topics import VisibleTopics
 from tidelog.server.groups.pattern.syntax import PatternError
 from tidelog.server.groups.pattern.topic_pattern import TopicPattern
 from tidelog.server.groups.records import consumer_records
 from tidelog.server.groups.records.replay import GroupDraft
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ResolvedRegex
 from tidelog.server.groups.state.consumer_member import ConsumerMember
+from tidelog.server.groups.state.group_topics import VisibleTopics
+from tidelog.server.groups.state.shard_context import ShardContext
 
 MIN_INTERVAL_MS: Final = 10_000
 

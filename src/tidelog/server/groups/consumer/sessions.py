@@ -22,10 +22,10 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.consumer.consumer_change import ConsumerChange
 from tidelog.server.groups.consumer.migration import Migration
 from tidelog.server.groups.consumer.regexes import Regexes
-from tidelog.server.groups.journal import Done
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
 from tidelog.server.groups.state.consumer_member import ConsumerMember, MemberState
+from tidelog.server.groups.state.journal import Done
+from tidelog.server.groups.state.shard_context import ShardContext
 
 RETRY_MS: Final = 500
 _TIMERS: Final = ("session", "rebalance", "join", "sync")

@@ -16,10 +16,10 @@ from tidelog.server.groups.consumer.assignors import (
     assign_ranges,
     assign_uniformly,
 )
-from tidelog.server.groups.group_topics import TopicFacts, Topics, group_hash
 from tidelog.server.groups.records import consumer_records
 from tidelog.server.groups.records.replay import GroupDraft
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
+from tidelog.server.groups.state.group_topics import TopicFacts, Topics, group_hash
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
 

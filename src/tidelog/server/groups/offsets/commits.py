@@ -16,12 +16,12 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit, offset_tombstone
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.classic.rebalancing import Rebalancing
-from tidelog.server.groups.journal import Done, TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_commit, check_delete, check_older
-from tidelog.server.groups.shard_context import ShardContext
 from tidelog.server.groups.state.classic_group import ClassicGroup, ClassicState
 from tidelog.server.groups.state.consumer_member import ConsumerMember
 from tidelog.server.groups.state.group_map import Group
+from tidelog.server.groups.state.journal import Done, TransactionalProducer
+from tidelog.server.groups.state.shard_context import ShardContext
 
 Results = Mapping[TopicPartition, ErrorCode]
 ResultsReply = Callable[[Results], None]

@@ -22,8 +22,8 @@ from tidelog.protocol.api_versions import (
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.handlers.registry import advertised_versions
 from tidelog.server.metadata.features import SUPPORTED
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse, Response
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse, Response
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

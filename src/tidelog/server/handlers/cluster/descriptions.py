@@ -17,7 +17,7 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import cluster as wire

@@ -35,13 +35,13 @@ from tidelog.protocol.metadata import (
     write_metadata_response,
     write_partition,
 )
+from tidelog.protocol.topic_name import is_legal
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.metadata.image import MetadataImage, Topic
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse, Response
-from tidelog.server.topic_name import is_legal
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse, Response
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.requests import FeatureUpdate, UpgradeType
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import cluster as wire

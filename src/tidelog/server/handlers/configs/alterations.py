@@ -39,7 +39,7 @@ from tidelog.server.configs.resource_type import ResourceType, broker_number
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.network.limits import NetworkLimits
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire

@@ -25,7 +25,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.metadata.requests import Outcome, QuotaChange
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire

@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.topic_name import check_topic_name
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.configs.broker_entries import broker_entries, default_entries
 from tidelog.server.configs.config_entry import ConfigEntry, chosen
 from tidelog.server.configs.loggers import described_loggers
 from tidelog.server.configs.resource_entries import client_metrics_entries, group_entries, topic_entries
 from tidelog.server.configs.resource_type import ResourceType, broker_number
-from tidelog.server.executor import yielding_to_loop
 from tidelog.server.handlers.configs.alterations import guarded
 from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import Outcome
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse
-from tidelog.server.topic_name import check_topic_name
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire

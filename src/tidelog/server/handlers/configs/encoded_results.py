@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.messages import write_response
 from tidelog.record.internal_records.encoder import unsigned_varint
-from tidelog.server.response import EncodedResponse
+from tidelog.server.network.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire

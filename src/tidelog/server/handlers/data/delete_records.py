@@ -15,9 +15,9 @@ from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.purgatory import wait_until
-from tidelog.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import data as wire

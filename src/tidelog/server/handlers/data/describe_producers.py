@@ -12,7 +12,7 @@ from tidelog.protocol.errors import error_code_of
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, topic
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.storage.producer import ProducerEntry
 
 if TYPE_CHECKING:

@@ -38,10 +38,10 @@ from tidelog.server.fetching.partition_reads import (
     read_partitions,
 )
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse
 from tidelog.server.network.send_queue import Part
 from tidelog.server.replicas.purgatory import wait_until
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse
 from tidelog.storage.segment.segment_read import SegmentRead
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.shortened_text import shortened
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.operation import Operation
-from tidelog.server.executor import yielding_to_loop
-from tidelog.server.request_context import RequestContext
-from tidelog.server.shortened_text import shortened
+from tidelog.server.network.request_context import RequestContext
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 

@@ -29,7 +29,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 
 if TYPE_CHECKING:

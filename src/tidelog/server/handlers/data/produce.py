@@ -36,10 +36,10 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.handlers.data.produced_part import ProducedPart, verify_parts
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.network.response import EncodedResponse
 from tidelog.server.replicas.partition import ACKS_ALL
 from tidelog.server.replicas.purgatory import wait_until
-from tidelog.server.request_context import RequestContext
-from tidelog.server.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker

@@ -20,7 +20,7 @@ from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.produce import PartitionProduceData, PartitionProduceResponse, RecordError, TopicProduceData
 from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoch
-from tidelog.server.executor import InThread
+from tidelog.runtime.executor import InThread
 from tidelog.server.handlers.data.produced_batch import NO_BATCH, read_batch
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager

@@ -18,9 +18,9 @@ from tidelog.server.authorization.resource import group, topic
 from tidelog.server.broker import Broker
 from tidelog.server.groups.classic.joining import JoinRequest
 from tidelog.server.groups.classic.member_requests import Leaver, MemberClaim, SyncRequest
-from tidelog.server.groups.settings import CoordinatorSettings
 from tidelog.server.groups.state.classic_member import Protocol
-from tidelog.server.request_context import RequestContext
+from tidelog.server.groups.state.settings import CoordinatorSettings
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import groups as wire

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.authorizer import failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import Resource, group, transactional_id
-from tidelog.server.executor import yielding_to_loop
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.topics.internal_topics import automatic_topic, partition_of
 
 if TYPE_CHECKING:

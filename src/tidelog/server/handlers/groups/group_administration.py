@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, group
 from tidelog.server.broker import Broker
-from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.reports import described_group, listed_groups
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import groups as wire

@@ -19,13 +19,13 @@ from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoc
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic, transactional_id
 from tidelog.server.broker import Broker
-from tidelog.server.coordinator_log import coordinator_code
-from tidelog.server.groups.group_topics import Topics
-from tidelog.server.groups.journal import TransactionalProducer
 from tidelog.server.groups.offsets.commit_rules import CommitClaim
 from tidelog.server.groups.offsets.commits import OffsetToCommit
+from tidelog.server.groups.state.group_topics import Topics
+from tidelog.server.groups.state.journal import TransactionalProducer
 from tidelog.server.handlers.groups.classic_membership import check_group_id, claim_of
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
+from tidelog.server.topics.coordinator_log import coordinator_code
 from tidelog.server.transactions.verification import Membership
 from tidelog.server.transactions.verification import Operation as VerifiedOperation
 

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import group, topic
-from tidelog.server.executor import yielding_to_loop
 from tidelog.server.groups.offsets.commit_rules import check_fetch
 from tidelog.server.groups.shard import Shard
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import groups as wire

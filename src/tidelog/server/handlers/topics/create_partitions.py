@@ -13,7 +13,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.requests import NewPartitions, Outcome
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire

@@ -15,13 +15,13 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.protocol.errors import ErrorCode
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
 from tidelog.server.configs.resource_entries import topic_entries
-from tidelog.server.executor import yielding_to_loop
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire

@@ -28,7 +28,7 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, topic
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import TopicResult
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire

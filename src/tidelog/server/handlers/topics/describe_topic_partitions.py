@@ -14,12 +14,12 @@ from tidelog.model import TidelogError
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.metadata import NOT_REQUESTED
+from tidelog.protocol.topic_name import is_legal
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic
 from tidelog.server.metadata.image import Topic
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.request_context import RequestContext
-from tidelog.server.topic_name import is_legal
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.broker import Broker
 from tidelog.server.metadata.image import Topic
 from tidelog.server.metadata.requests import Outcome, Reassignment
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire

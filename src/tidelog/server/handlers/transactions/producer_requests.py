@@ -24,7 +24,7 @@ from tidelog.server.authorization.authorizer import Authorizer, failure
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, AclResourceType, group, topic, transactional_id
 from tidelog.server.broker import Broker
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.transactions.rules.ending import Ending
 from tidelog.server.transactions.rules.initialization import Initialization
 from tidelog.server.transactions.rules.transaction import EPOCH_BUMP_VERSION

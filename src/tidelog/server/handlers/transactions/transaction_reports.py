@@ -14,7 +14,7 @@ from tidelog.protocol.errors import ApiError
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import topic, transactional_id
 from tidelog.server.broker import Broker
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.transactions.listing import TransactionFilter
 
 if TYPE_CHECKING:

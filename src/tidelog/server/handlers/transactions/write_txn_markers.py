@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.topic_partition import partitions_by_topic
 from tidelog.protocol.errors import ErrorCode, error_code_of
+from tidelog.runtime.executor import yielding_to_loop
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.broker import Broker
-from tidelog.server.executor import yielding_to_loop
-from tidelog.server.request_context import RequestContext
+from tidelog.server.network.request_context import RequestContext
 from tidelog.server.transactions.markers import Marker
 
 if TYPE_CHECKING:

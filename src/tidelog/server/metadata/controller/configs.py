@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.shortened_text import shortened
 from tidelog.server.configs.changes import changed, replaced
 from tidelog.server.configs.resource_rules import check_min_isr, check_resource
 from tidelog.server.configs.resource_type import ResourceType
@@ -24,7 +25,6 @@ from tidelog.server.metadata.features import (
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
-from tidelog.server.shortened_text import shortened
 
 _CORDONED = "cordoned.log.dirs"
 _MOST_PATTERN_CHARACTERS = 8192

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.shortened_text import shortened
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, allows_unclean_election, min_isr
 from tidelog.server.metadata.controller.partition_change import (
     Election,
@@ -41,7 +42,6 @@ from tidelog.server.metadata.requests import (
     Outcome,
     PartitionAlteration,
 )
-from tidelog.server.shortened_text import shortened
 from tidelog.storage.checkpoint import uuid_to_text
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.shortened_text import shortened
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, allows_unclean_election
 from tidelog.server.metadata.controller.leaders import PartitionRef, election_rules
 from tidelog.server.metadata.controller.partition_change import Election, TargetReplicas, change_partition
@@ -18,7 +19,6 @@ from tidelog.server.metadata.controller.topics import check_assignment
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, Outcome, Reassignment
-from tidelog.server.shortened_text import shortened
 
 
 def alter_reassignments(

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
+from tidelog.protocol.topic_name import check_topic_name, metric_name
 from tidelog.server.configs.resource_rules import check_resource
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.decision import MAX_RECORDS, ControllerSettings, Decision, require_bounded
@@ -36,7 +37,6 @@ from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.metadata.requests import DEFAULT, NewPartitions, NewTopic, Outcome, TopicResult
-from tidelog.server.topic_name import check_topic_name, metric_name
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from tidelog.model import CheckpointError, CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.runtime import Clock, Scheduler
-from tidelog.server.executor import InThread
+from tidelog.runtime.executor import InThread
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import version_set_by
 from tidelog.server.metadata.image import MetadataChange, MetadataImage

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.server.executor import InThread, Spawn
+from tidelog.runtime.executor import InThread, Spawn
+from tidelog.runtime.timers import Timers
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.replicas.replica_manager import ReplicaManager
-from tidelog.server.timers import Timers
 
 
 class Node(Protocol):

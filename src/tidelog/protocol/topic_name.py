@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.shortened_text import shortened
+from tidelog.protocol.shortened_text import shortened
 
 _LONGEST = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

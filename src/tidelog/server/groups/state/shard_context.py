@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.metrics.sampled.sampled_meter import SampledMeter
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
-from tidelog.server.groups.group_topics import Topics
-from tidelog.server.groups.journal import Journal
-from tidelog.server.groups.settings import CoordinatorSettings, GroupTimeouts
+from tidelog.runtime.timers import KeyedTimers
 from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.group_topics import Topics
+from tidelog.server.groups.state.journal import Journal
 from tidelog.server.groups.state.offset_store import OffsetStore
-from tidelog.server.timers import KeyedTimers
+from tidelog.server.groups.state.settings import CoordinatorSettings, GroupTimeouts
 
 
 class GroupCounts:

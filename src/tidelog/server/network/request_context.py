@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.network.client_connection import ClientConnection
-from tidelog.server.principal import Principal
+from tidelog.server.security.principal import Principal
 
 
 class RequestContext(NamedTuple):
