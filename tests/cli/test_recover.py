@@ -102,7 +102,7 @@ def test_a_commit_is_foretold_and_carried_out(tmp_path: Path) -> None:
     tidelog.open_log(tmp_path / "t-0").close()
     write_intent(LOCAL, tmp_path, StagedCommit(query="q", batch=7, files=files))
     told = run("recover", str(tmp_path)).output
-    assert "A commit of batch 7 of q to complete: 1 staged files into 1 partitions." in told
+    assert "Decided commit of batch 7 of q, to complete: 1 staged files into 1 partitions." in told
     assert left in told
     assert rows("recover", str(tmp_path), "--apply")[0]["log_end"] == 3
     told = run("recover", str(tmp_path)).output
@@ -138,7 +138,7 @@ def test_an_interruption_can_be_repeated(golden_copy: GoldenFactory, monkeypatch
 
     monkeypatch.setattr(recover_module, "recover_directory", interrupted)
     result = run("recover", directory, "--apply", code=130)
-    assert "Start it again to finish." in result.stderr
+    assert "Run the command again." in result.stderr
     assert not (directory / ".kafka_cleanshutdown").exists()
     monkeypatch.undo()
     run("recover", directory, "--apply")

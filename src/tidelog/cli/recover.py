@@ -130,7 +130,7 @@ def _plan_notes(plan: RecoverPlan) -> Iterator[str]:
     )
     if plan.commit is not None:
         files, partitions = len(plan.commit.names), len(plan.commit.files)
-        yield f"A decided commit of {plan.commit} to complete: {files} staged files into {partitions} partitions."
+        yield f"Decided commit of {plan.commit}, to complete: {files} staged files into {partitions} partitions."
     if plan.staged:
         yield f"Staged files without a commit, to remove: {', '.join(plan.staged)}."
     if plan.temporary:

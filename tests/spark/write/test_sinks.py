@@ -96,7 +96,7 @@ class TestBatches:
     def test_what_is_refused_before_any_task_runs(self, spark: SparkSession, logs: Path) -> None:
         rows = spark.range(10).selectExpr("cast(raise_error('a task ran') as string) as value")
         writer = rows.write.format("tidelog").option("logDirs", str(logs)).option("topic", "t")
-        assert "the mode of a write is append" in message(writer.mode("overwrite").save)
+        assert "its mode must be append, not overwrite or complete" in message(writer.mode("overwrite").save)
         assert "no column 'topic'" in message(lambda: write(rows, logs))
         assert "no column 'value'" in message(lambda: write(spark.range(10), logs, topic="t"))
         with open_directory(logs):
