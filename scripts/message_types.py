@@ -46,7 +46,7 @@ class MergedStruct:
     def fields(self) -> dict[str, list[dataclasses.Field[Any]]]:
         found: dict[str, list[dataclasses.Field[Any]]] = {}
         for one in self.classes:
-            for field in dataclasses.fields(one):  # type: ignore[arg-type] # every class is a dataclass
+            for field in dataclasses.fields(one):
                 found.setdefault(field.name, []).append(field)
         return found
 
@@ -97,7 +97,7 @@ def _class_lines(struct: MergedStruct, names: Names) -> str:
 def _type(struct: MergedStruct, name: str, names: Names) -> str:
     fields = struct.fields[name]
     inner = struct.struct_in(name)
-    kind = fields[0].metadata.get("kafka_type")
+    kind = fields[0].metadata.get("kafka_type", "")
     text = _PLAIN_TYPES.get(kind, "int") if inner is None else names[inner.message, inner.name]
     if is_array(fields[0].type):
         text = f"tuple[{text}, ...]" if struct.direction is Direction.REQUEST else f"Iterable[{text}]"

@@ -7,7 +7,7 @@ from random import Random
 
 from kernel.batch_bytes import batch, record
 from legacy_messages import LOG_APPEND, Message, encode_set, encode_wrapper
-from tidelog.model import Record, TimestampType
+from tidelog.model import Header, Record, TimestampType
 from tidelog.record.attributes import CODECS, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.build import build_batch
 from tidelog.record.compression import compress
@@ -45,19 +45,20 @@ def marker(codec: int = 0) -> bytes:
 
 def current_appends(codec: int) -> dict[str, bytes]:
     """Return batches of format v2, compressed with the codec, by name."""
-    producer = {"producer_id": 7, "producer_epoch": 1}
     pair = [record(0), record(1)]
-    headers = (("h", b"x"), ("g", None))
-    return {
+    headers = (Header("h", b"x"), Header("g", None))
+    found: dict[str, bytes | bytearray] = {
         "plain": build_batch(records(), codec=codec),
         "without key": build_batch([*records(), *records(2, None)], codec=codec),
         "old": build_batch(records(timestamp=NOW - 10**7), codec=codec),
         "without key, and from the future": build_batch(
             [*records(), *records(2, None), *records(2, b"k", NOW + 10**9)], codec=codec
         ),
-        "idempotent": build_batch(records(), codec=codec, base_sequence=0, **producer),
-        "without sequence": raw_batch([record(0)], codec, **producer),
-        "transactional": build_batch(records(), codec=codec, base_sequence=5, transactional=True, **producer),
+        "idempotent": build_batch(records(), codec=codec, base_sequence=0, producer_id=7, producer_epoch=1),
+        "without sequence": raw_batch([record(0)], codec, producer_id=7, producer_epoch=1),
+        "transactional": build_batch(
+            records(), codec=codec, base_sequence=5, transactional=True, producer_id=7, producer_epoch=1
+        ),
         "control": marker(codec),
         "two batches": build_batch(records(), codec=codec) * 2,
         "wrong max timestamp": raw_batch(pair, codec, max_timestamp=NOW + 99),
@@ -78,6 +79,7 @@ def current_appends(codec: int) -> dict[str, bytes]:
         "producer id below -1": raw_batch(pair, codec, producer_id=-9),
         "undefined attributes": raw_batch(pair, codec, attributes=0x0180, max_timestamp=NOW + 5),
     }
+    return {name: bytes(data) for name, data in found.items()}
 
 
 def legacy_appends(magic: int, codec: int) -> dict[str, bytes]:
@@ -119,7 +121,7 @@ def drawn_append(random: Random) -> bytes:
     if magic == 2:
         drawn = []
         for i in range(count):
-            headers = tuple((f"h{j}é", part(5)) for j in range(random.choice([0, 0, 0, 1, 3])))
+            headers = tuple(Header(f"h{j}é", part(5)) for j in range(random.choice([0, 0, 0, 1, 3])))
             drawn.append(Record(i, timestamp(), TimestampType.CREATE, part(9), part(200), headers))
         return bytes(build_batch(drawn, codec=random.choice(list(CODECS))))
     sent = [Message(i, timestamp() if magic else -1, part(9), part(200)) for i in range(count)]

@@ -20,7 +20,7 @@ def test_every_name_is_there() -> None:
 
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="open_lock"):
-        _ = tidelog.open_lock  # type: ignore[attr-defined]
+        _ = tidelog.open_lock
 
 
 def test_importing_loads_nothing_large() -> None:

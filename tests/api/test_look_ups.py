@@ -11,6 +11,7 @@ from conftest import GoldenFactory
 from golden_sets import SCENARIOS
 from log_maker import write_checkpoint
 from tidelog import ClosedError, OffsetOutOfRangeError
+from tidelog.api.log import SpecName
 
 NOW = 1_700_000_000_000
 
@@ -52,7 +53,8 @@ class TestListOffset:
     def test_by_name_by_number_and_by_time(self, path: Path) -> None:
         with tidelog.open_log(path) as log:
             log.append_batch([b"x"] * 4, timestamps=[NOW, NOW + 9, NOW + 9, NOW + 5])
-            for name, number, offset in [("earliest", -2, 0), ("latest", -1, 4), ("max_timestamp", -3, 1)]:
+            cases: list[tuple[SpecName, int, int]] = [("earliest", -2, 0), ("latest", -1, 4), ("max_timestamp", -3, 1)]
+            for name, number, offset in cases:
                 by_name, by_number = log.list_offset(name), log.list_offset(number)
                 assert by_name == by_number
                 assert by_name is not None

@@ -318,9 +318,9 @@ class TestWhoMay:
                 with pytest.raises(ReadOnlyError):
                     call()
         with tidelog.open_directory(path.parent, read_only=True) as directory:
-            for call in (directory.producer, directory.transaction):
+            for begin in (directory.producer, directory.transaction):
                 with pytest.raises(ReadOnlyError):
-                    call()
+                    begin()
         with pytest.raises(ClosedError):
             log.producer()
         with pytest.raises(ClosedError):

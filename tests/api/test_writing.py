@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ class StoppedClock:
     def __init__(self) -> None:
         self.now = NOW
         self.naps = 0
-        self.meanwhile = lambda nap: None
+        self.meanwhile: Callable[[int], object] = lambda nap: None
 
     def now_ms(self) -> int:
         return self.now

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -170,7 +170,7 @@ def _different_file(scenario: Scenario, theirs: Path, ours: Path, lines: list[st
         kind = _kind(name)
         if kind.startswith(_INDEXES) and (scenario.recompresses or kind.endswith(".deleted")):
             continue
-        content = Path.read_bytes
+        content: Callable[[Path], object] = Path.read_bytes
         if kind.startswith(".log"):
             content = _records if scenario.recompresses else Path.read_bytes
         if content(theirs / name) != content(ours / name):

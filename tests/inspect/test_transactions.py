@@ -54,7 +54,7 @@ def test_where_all_are_ended(golden: GoldenFactory, set_name: str) -> None:
 class Step(NamedTuple):
     kind: str
     producer: int
-    count: int
+    records: int
     wait_ms: int
 
 
@@ -89,10 +89,10 @@ class Model:
         if step.kind in ("commit", "abort"):
             self._end(step)
             return
-        timestamps = [self.now + number for number in range(step.count)]
+        timestamps = [self.now + number for number in range(step.records)]
         records = [Record(0, timestamp, TimestampType.CREATE, None, b"v") for timestamp in timestamps]
         if step.kind == "plain":
-            self._add(build_batch(records, base_offset=self.end), step.count, step.count)
+            self._add(build_batch(records, base_offset=self.end), step.records, step.records)
             return
         epoch = self.epochs.setdefault(step.producer, 0)
         built = build_batch(
@@ -103,20 +103,20 @@ class Model:
             base_sequence=self.sequences.get(step.producer, 0),
             transactional=True,
         )
-        self.sequences[step.producer] = self.sequences.get(step.producer, 0) + step.count
+        self.sequences[step.producer] = self.sequences.get(step.producer, 0) + step.records
         found = self.open.setdefault(
             step.producer,
             {"start_offset": self.end, "start_timestamp": timestamps[0], "records": 0, "bytes": 0},
         )
         found["producer_epoch"] = epoch
-        found["last_offset"] = self.end + step.count - 1
+        found["last_offset"] = self.end + step.records - 1
         found["last_timestamp"] = timestamps[-1]
-        found["records"] += step.count
+        found["records"] += step.records
         found["bytes"] += len(built)
-        self._add(built, step.count, step.count)
+        self._add(built, step.records, step.records)
 
     def _end(self, step: Step) -> None:
-        coordinator_epoch = self.coordinator_epochs.get(step.producer, 2) + step.count
+        coordinator_epoch = self.coordinator_epochs.get(step.producer, 2) + step.records
         self.coordinator_epochs[step.producer] = coordinator_epoch
         built = build_end_transaction_batch(
             EndTransactionMarker(committed=step.kind == "commit", coordinator_epoch=coordinator_epoch),
@@ -126,7 +126,7 @@ class Model:
             producer_epoch=self.epochs.setdefault(step.producer, 0),
         )
         self.open.pop(step.producer, None)
-        if step.count > 2:  # since KIP-890 the next transaction of a producer may have a new epoch
+        if step.records > 2:  # since KIP-890 the next transaction of a producer may have a new epoch
             self.epochs[step.producer] += 1
             self.sequences[step.producer] = 0
         self._add(built, 1, 0)

@@ -1,7 +1,9 @@
 """Columns and records into batches: the same bytes as hand-made batches, and back through the decoder."""
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.batch_bytes import batch, record
-from kernel.twins import COMPILED, PLAIN, both, columns_value, outcome
+from kernel.twins import COMPILED, PLAIN, Twin, both, columns_value, outcome
 from tidelog.kernel import ColumnDecoder, RecordColumns, scan_batches
-from tidelog.model import Record, TimestampType
+from tidelog.kernel.columns import Payload
+from tidelog.model import Header, Record, TimestampType
 
-ROWS = [
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+ROWS: list[Row] = [
     (10, 1000, b"a", b"one", []),
     (11, 990, None, b"two", []),
     (15, 1500, b"", None, [(b"h", b"x"), (b"n", None)]),
@@ -21,14 +25,14 @@ ROWS = [
 ]
 
 
-def columns_of(rows):
+def columns_of(rows: Iterable[Row]) -> RecordColumns:
     decoder = ColumnDecoder()
     for offset, timestamp, key, value, headers in rows:
         decoder.add_record(offset=offset, timestamp=timestamp, timestamp_type=0, key=key, value=value, headers=headers)
     return decoder.finish()
 
 
-def records_of(rows, numbers=None, base=1000):
+def records_of(rows: Iterable[Row], numbers: list[int] | None = None, base: int = 1000) -> list[bytes]:
     return [
         record(n if numbers is None else numbers[n], key, value, headers, timestamp_delta=timestamp - base)
         for n, (_, timestamp, key, value, headers) in enumerate(rows)
@@ -36,39 +40,39 @@ def records_of(rows, numbers=None, base=1000):
 
 
 @both
-def test_payload(twin):
+def test_payload(twin: Twin) -> None:
     payload = twin.encode_payload(columns_of(ROWS))
     assert bytes(payload.data) == b"".join(records_of(ROWS))
     assert payload[1:] == (4, 3, 1000, 1500)
 
 
 @both
-def test_payload_with_offsets_and_timestamps_of_the_caller(twin):
+def test_payload_with_offsets_and_timestamps_of_the_caller(twin: Twin) -> None:
     payload = twin.encode_payload(columns_of(ROWS), base_offset=8, base_timestamp=500)
     assert bytes(payload.data) == b"".join(records_of(ROWS, [2, 3, 7, 8], base=500))
     assert payload[1:] == (4, 8, 500, 1500)
 
 
 @both
-def test_payload_of_some_rows(twin):
+def test_payload_of_some_rows(twin: Twin) -> None:
     payload = twin.encode_payload(columns_of(ROWS), 1, 3)
     assert bytes(payload.data) == b"".join(records_of(ROWS[1:3], base=990))
     assert payload[1:] == (2, 1, 990, 1500)
-    assert twin.encode_payload(columns_of(ROWS), 2, 2) == (b"", 0, -1, -1, -1)
+    assert twin.encode_payload(columns_of(ROWS), 2, 2) == Payload(bytearray(), 0, -1, -1, -1)
     for first, last in ((-1, 2), (3, 2), (0, 5)):
         with pytest.raises(ValueError, match="of 4"):
             twin.encode_payload(columns_of(ROWS), first, last)
 
 
 @both
-def test_columns_that_are_not_there(twin):
+def test_columns_that_are_not_there(twin: Twin) -> None:
     columns = RecordColumns(offset=np.arange(2), timestamp=np.array([5, 6]), timestamp_type=np.zeros(2, np.int8))
     payload = twin.encode_payload(columns)
     assert bytes(payload.data) == record(0, None, None) + record(1, None, None)
 
 
 @both
-def test_batch(twin):
+def test_batch(twin: Twin) -> None:
     expected = batch(
         records_of(ROWS),
         base_offset=70,
@@ -79,7 +83,13 @@ def test_batch(twin):
         base_sequence=9,
         attributes=16,
     )
-    fields = {"leader_epoch": 3, "producer_id": 5, "producer_epoch": 1, "base_sequence": 9, "attributes": 16}
+    fields: dict[str, Any] = {
+        "leader_epoch": 3,
+        "producer_id": 5,
+        "producer_epoch": 1,
+        "base_sequence": 9,
+        "attributes": 16,
+    }
     assert twin.encode_batch(columns_of(ROWS), base_offset=70, **fields) == expected
     payload = twin.encode_payload(columns_of(ROWS))
     sealed = twin.seal_batch(
@@ -95,7 +105,7 @@ def test_batch(twin):
 
 
 @both
-def test_batches(twin):
+def test_batches(twin: Twin) -> None:
     """Offsets and sequences continue from batch to batch, and sequences wrap to 0."""
     expected = batch(records_of(ROWS[:1]), base_offset=70, base_sequence=2**31 - 1, max_timestamp=1000)
     expected += batch(
@@ -109,7 +119,7 @@ def test_batches(twin):
 
 
 @both
-def test_batches_with_the_offsets_there_are(twin):
+def test_batches_with_the_offsets_there_are(twin: Twin) -> None:
     data = twin.encode_batch(columns_of(ROWS), keep_offsets=True)
     row = scan_batches(data).row(0)
     assert (row.base_offset, row.last_offset, row.record_count) == (10, 16, 4)
@@ -120,36 +130,36 @@ def test_batches_with_the_offsets_there_are(twin):
 
 @both
 @pytest.mark.parametrize("offsets", [[5, 5], [6, 5], [5, 2**31 + 5], [4, 5]])
-def test_offsets_that_do_not_fit(twin, offsets):
+def test_offsets_that_do_not_fit(twin: Twin, offsets: list[int]) -> None:
     columns = columns_of([(offset, 0, None, None, []) for offset in offsets])
     with pytest.raises(ValueError, match="offsets do not ascend"):
         twin.encode_payload(columns, base_offset=5)
 
 
 @both
-def test_records(twin):
+def test_records(twin: Twin) -> None:
     records = [
-        Record(offset, timestamp, TimestampType.CREATE, key, value, tuple((n.decode(), v) for n, v in headers))
+        Record(offset, timestamp, TimestampType.CREATE, key, value, tuple(Header(n.decode(), v) for n, v in headers))
         for offset, timestamp, key, value, headers in ROWS
     ]
     assert twin.encode_records(records) == twin.encode_payload(columns_of(ROWS))
     fields = {"base_offset": 8, "base_timestamp": 500}
     assert twin.encode_records(iter(records), **fields) == twin.encode_payload(columns_of(ROWS), **fields)
-    assert twin.encode_records([]) == (b"", 0, -1, -1, -1)
+    assert twin.encode_records([]) == Payload(bytearray(), 0, -1, -1, -1)
     with pytest.raises(ValueError, match="offsets do not ascend"):
         twin.encode_records(records, base_offset=11)
     with pytest.raises(TypeError, match="must be str"):
-        twin.encode_records([records[0]._replace(headers=((b"bytes", None),))])
+        twin.encode_records([records[0]._replace(headers=((b"bytes", None),))])  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        twin.encode_records([records[0]._replace(key="text")])
-    buffers = [records[0]._replace(key=bytearray(b"a"), value=memoryview(b"one"))]
+        twin.encode_records([records[0]._replace(key="text")])  # type: ignore[arg-type]
+    buffers = [records[0]._replace(key=bytearray(b"a"), value=memoryview(b"one"))]  # type: ignore[arg-type]
     assert twin.encode_records(buffers).data == record(0, b"a", b"one")
 
 
 @both
 @pytest.mark.parametrize("max_batch_bytes", [0, 61, 100, 150, 200, 10**6])
 @pytest.mark.parametrize("max_records", [1, 3, 1000])
-def test_split(twin, max_batch_bytes, max_records):
+def test_split(twin: Twin, max_batch_bytes: int, max_records: int) -> None:
     columns = columns_of([(n, 1000 + 37 * n, b"k" * (n % 40), b"v" * (n * 7 % 90), []) for n in range(60)])
     encoder = twin.ColumnEncoder(columns)
     boundaries = encoder.batch_boundaries(3, 57, max_batch_bytes=max_batch_bytes, max_records=max_records).tolist()
@@ -178,7 +188,7 @@ def test_split(twin, max_batch_bytes, max_records):
         {"header_value_offsets": [0, -1, 1, 1]},
     ],
 )
-def test_columns_that_contradict_themselves(twin, broken):
+def test_columns_that_contradict_themselves(twin: Twin, broken: dict[str, list[int]]) -> None:
     good = columns_of(ROWS)
     fields = {name: getattr(good, name) for name in RecordColumns.__slots__}
     fields |= {name: np.array(values, np.int32) for name, values in broken.items()}
@@ -186,7 +196,7 @@ def test_columns_that_contradict_themselves(twin, broken):
         twin.encode_payload(RecordColumns(**fields))
 
 
-def test_columns_of_the_wrong_length_or_type():
+def test_columns_of_the_wrong_length_or_type() -> None:
     good = columns_of(ROWS)
     fields = {name: getattr(good, name) for name in RecordColumns.__slots__}
     for name, value in (
@@ -214,15 +224,15 @@ rows_strategy = st.lists(
 )
 
 
-def with_offsets(rows):
+def with_offsets(rows: list[Row]) -> Iterator[Row]:
     offset = 0
-    for step, *rest in rows:
+    for step, timestamp, key, value, headers in rows:
         offset += step
-        yield (offset, *rest)
+        yield (offset, timestamp, key, value, headers)
 
 
 @given(rows_strategy, st.integers(0, 30), st.integers(0, 30))
-def test_twins_encode_alike(rows, first, last):
+def test_twins_encode_alike(rows: list[Row], first: int, last: int) -> None:
     columns = columns_of(with_offsets(rows))
     for options in ({}, {"base_offset": 0}, {"base_timestamp": 0}):
         encode = [partial(twin.encode_payload, columns, first, last, **options) for twin in (COMPILED, PLAIN)]
@@ -240,7 +250,7 @@ def test_twins_encode_alike(rows, first, last):
 
 @both
 @given(rows=rows_strategy)
-def test_decoding_undoes_encoding(twin, rows):
+def test_decoding_undoes_encoding(twin: Twin, rows: list[Row]) -> None:
     columns = columns_of(with_offsets(rows))
     if not len(columns):
         return

@@ -8,15 +8,19 @@ reaches the record parsers. ``TIDELOG_FUZZ_EXAMPLES`` sets the number of seeded 
 import os
 import random
 import struct
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.batch_bytes import V2, batch, message, record
-from kernel.twins import COMPILED, PLAIN, columns_value, filtered_value, outcome, table_value, validation_value
-from tidelog.kernel import BatchRetention, CleaningRules, crc32c
+from kernel.twins import COMPILED, PLAIN, Twin, columns_value, filtered_value, outcome, table_value, validation_value
+from tidelog.kernel import BatchRetention, CleaningRules, FilteredBatches, crc32c
+from tidelog.kernel.table import BatchRow, BatchTable
 from tidelog.model import CorruptRecordError
 
 EXAMPLES = int(os.environ.get("TIDELOG_FUZZ_EXAMPLES", "1500"))
@@ -46,11 +50,11 @@ VARINTS = [b"\xff" * n + end for n in (1, 4, 5, 9, 10, 11) for end in (b"\x00", 
 FIELDS = {0: "q", 8: "i", 12: "i", 21: "h", 23: "i", 27: "q", 35: "q", 43: "q", 51: "h", 53: "i", 57: "i"}
 
 
-def some_bytes(chance):
+def some_bytes(chance: random.Random) -> bytes | None:
     return None if chance.random() < 0.2 else chance.randbytes(chance.choice([0, 1, 3, 20, 130]))
 
 
-def some_record(chance, number):
+def some_record(chance: random.Random, number: int) -> bytes:
     headers = [
         (chance.randbytes(chance.randrange(4)), some_bytes(chance)) for _ in range(chance.choice([0, 0, 0, 1, 3]))
     ]
@@ -58,7 +62,7 @@ def some_record(chance, number):
     return record(number, some_bytes(chance), some_bytes(chance), headers, timestamp_delta=delta)
 
 
-def some_batch(chance, base_offset):
+def some_batch(chance: random.Random, base_offset: int) -> bytes:
     if chance.random() < 0.1:
         return message(base_offset, magic=chance.randrange(2), attributes=chance.randrange(4))
     count = chance.choice([0, 1, 1, 2, 5, 9])
@@ -71,7 +75,7 @@ def some_batch(chance, base_offset):
     )
 
 
-def damage(chance, data):
+def damage(chance: random.Random, data: bytearray) -> None:
     """Make one to three changes in the batch."""
     for _ in range(chance.choice([1, 1, 2, 3])):
         if not data:
@@ -95,7 +99,7 @@ def damage(chance, data):
             struct.pack_into(f">{code}", data, start, chance.choice(numbers))
 
 
-def repair(chance, data):
+def repair(chance: random.Random, data: bytearray) -> None:
     """Correct length and checksum, so that the other damage is reached."""
     if len(data) >= V2.size and data[16] == 2:
         if chance.random() < 0.8:
@@ -103,7 +107,7 @@ def repair(chance, data):
         struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
 
 
-def some_log(chance):
+def some_log(chance: random.Random) -> bytes:
     whole = bytearray()
     offset = 0
     for _ in range(chance.choice([1, 1, 2, 4])):
@@ -117,17 +121,17 @@ def some_log(chance):
     return bytes(whole)
 
 
-def decoded(twin, data, chance_seed):
+def decoded(twin: Twin, data: bytes, chance_seed: int) -> list[object]:
     """Decode the rows and skip bad batches. The result includes every error."""
     chance = random.Random(chance_seed)
-    options = {name: chance.random() < 0.8 for name in ("keys", "values", "headers", "sequences")}
+    options: dict[str, Any] = {name: chance.random() < 0.8 for name in ("keys", "values", "headers", "sequences")}
     if chance.random() < 0.3:
         options |= {"start_offset": chance.choice([0, 3, 10]), "end_offset": chance.choice([5, 11, 2**63 - 1])}
     if chance.random() < 0.3:
         options |= {"limit_bytes": chance.choice([1, 50, 400]), "max_rows": chance.choice([1, 3, 100])}
     decoder = twin.ColumnDecoder(**options)
     table = twin.scan_batches(data)
-    events = []
+    events: list[object] = []
     row = 0
     while row < len(table):
         try:
@@ -146,7 +150,7 @@ def decoded(twin, data, chance_seed):
     return events
 
 
-def validated(twin, data, chance_seed):
+def validated(twin: Twin, data: bytes, chance_seed: int) -> tuple[dict[str, Any], bytes | None]:
     chance = random.Random(chance_seed)
     rules = twin.ProduceRules(
         log_append_time=chance.random() < 0.2,
@@ -163,7 +167,7 @@ def validated(twin, data, chance_seed):
     return validation_value(found), bytes(buffer) if found else None
 
 
-def payload_of(twin, data, chance_seed):
+def payload_of(twin: Twin, data: bytes, chance_seed: int) -> tuple[object, dict[str, Any], dict[str, Any]]:
     """Decode the bytes as the records of one batch, with header fields that may be wrong."""
     chance = random.Random(chance_seed)
     header = {
@@ -181,14 +185,14 @@ def payload_of(twin, data, chance_seed):
     return added, columns_value(decoder.finish()), validation_value(found)
 
 
-def some_opened(chance, data, row):
+def some_opened(chance: random.Random, data: bytes, row: BatchRow) -> bytes | None:
     """Return a row's decompressed bytes, other bytes, or None."""
     whole = data[row.position : row.position + row.size]
     right = whole[V2.size :] if row.magic == 2 else batch([some_record(chance, number) for number in range(3)])
     return chance.choice([right, right, right, whole, chance.randbytes(20), None])
 
 
-def cleaned(twin, data, chance_seed):
+def cleaned(twin: Twin, data: bytes, chance_seed: int) -> list[object]:
     """Put each batch, then all batches, into a map and through the filter."""
     chance = random.Random(chance_seed)
     table = twin.scan_batches(data)
@@ -204,12 +208,14 @@ def cleaned(twin, data, chance_seed):
     )
     start_offset = chance.choice([0, 0, 1, 10])
 
-    def put(part, chosen, given):
+    def put(
+        part: BatchTable, chosen: npt.NDArray[np.bool_], given: list[bytes | None] | None
+    ) -> tuple[bool, bytes, list[int], list[int]]:
         hashed = twin.hash_batch_keys(offset_map, data, part, wanted=chosen, start_offset=start_offset, opened=given)
         all_in = twin.put_hashed_keys(offset_map, hashed, start_offset=start_offset)
         return all_in, bytes(hashed.entries), hashed.row_ends.tolist(), hashed.last_offsets.tolist()
 
-    def put_and_filter(rows):
+    def put_and_filter(rows: slice) -> Iterator[object]:
         part = table.take(rows)
         chosen = decisions.take(rows)
         given = None if opened is None else opened[rows]
@@ -220,12 +226,12 @@ def cleaned(twin, data, chance_seed):
     return [event for rows in parts for event in put_and_filter(rows)]
 
 
-def packed(twin, filtered):
+def packed(twin: Twin, filtered: FilteredBatches) -> tuple[object, bytes]:
     payloads = [bytes([number]) * 7 for number in range(len(filtered.unpacked))]
     return filtered_value(filtered), bytes(twin.pack_batches(filtered, payloads))
 
 
-def check(data, seed):
+def check(data: bytes, seed: int) -> None:
     tables = [table_value(twin.scan_batches(data, base_position=7)) for twin in (COMPILED, PLAIN)]
     assert tables[0] == tables[1]
     assert decoded(COMPILED, data, seed) == decoded(PLAIN, data, seed)
@@ -235,7 +241,7 @@ def check(data, seed):
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_damaged_logs(part):
+def test_damaged_logs(part: int) -> None:
     for number in range(part, EXAMPLES, 8):
         chance = random.Random(number)
         data = some_log(chance)
@@ -247,33 +253,33 @@ def test_damaged_logs(part):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(40))
-def test_many_damaged_logs(part):
+def test_many_damaged_logs(part: int) -> None:
     for number in range(10**6 + part, 10**6 + 200_000, 40):
         check(some_log(random.Random(number)), number)
 
 
 @given(st.binary(max_size=200), st.integers(0, 1000))
 @settings(max_examples=300)
-def test_any_bytes(data, seed):
+def test_any_bytes(data: bytes, seed: int) -> None:
     check(data, seed)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.integers(0, 1000))
 @settings(max_examples=300)
-def test_any_record_bodies_under_a_right_checksum(bodies, seed):
+def test_any_record_bodies_under_a_right_checksum(bodies: list[bytes], seed: int) -> None:
     count = len(bodies)
     records = b"".join(bytes([2 * len(body)]) + body for body in bodies)
     check(batch(records, record_count=count, last_offset_delta=max(count - 1, 0)), seed)
 
 
 @given(st.binary(min_size=1, max_size=14), st.integers(0, 60))
-def test_any_varint_anywhere_in_a_record(varint, at):
+def test_any_varint_anywhere_in_a_record(varint: bytes, at: int) -> None:
     one = bytearray(record(0, b"key", b"value", [(b"name", b"part")]))
     one[at % len(one) : at % len(one) + len(varint)] = varint
     check(batch(bytes(one), record_count=1), at)
 
 
-def test_every_cut_and_every_flip_of_a_small_log():
+def test_every_cut_and_every_flip_of_a_small_log() -> None:
     data = batch([record(0, None, b"v"), record(1, b"k", None, [(b"h", b"x")])]) + message(2)
     for cut in range(len(data)):
         check(data[:cut], cut)

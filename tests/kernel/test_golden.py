@@ -1,20 +1,22 @@
 """Batches of real brokers are read, encoded again to the same bytes, and equal in both implementations."""
 
+from collections.abc import Callable
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
 from golden_sets import FLIGHTS, FORMATS, KRAFT_SETS, SETS
-from kernel.twins import COMPILED, PLAIN, both, columns_value, table_value
+from kernel.twins import COMPILED, PLAIN, Twin, both, columns_value, table_value
 from tidelog.kernel import Stop, scan_batches
 
 
-def logs(golden, set_name, kind="clean"):
+def logs(golden: Callable[..., Path], set_name: str, kind: str = "clean") -> list[Path]:
     return sorted(golden(set_name, kind).rglob("*.log"))
 
 
 @pytest.mark.parametrize("set_name", SETS)
-def test_every_segment_is_whole(golden, set_name):
+def test_every_segment_is_whole(golden: Callable[..., Path], set_name: str) -> None:
     for path in logs(golden, set_name):
         table = scan_batches(path.read_bytes())
         assert table.stop is Stop.END, path
@@ -23,12 +25,12 @@ def test_every_segment_is_whole(golden, set_name):
         assert table.end_position == path.stat().st_size
 
 
-def test_both_old_formats_are_there(golden):
+def test_both_old_formats_are_there(golden: Callable[..., Path]) -> None:
     magics = {magic for path in logs(golden, FORMATS) for magic in scan_batches(path.read_bytes()).magic.tolist()}
     assert magics == {0, 1}
 
 
-def test_twins_scan_and_decode_alike(golden):
+def test_twins_scan_and_decode_alike(golden: Callable[..., Path]) -> None:
     for path in logs(golden, FLIGHTS) + logs(golden, FORMATS):
         data = path.read_bytes()[:60_000]
         tables = [twin.scan_batches(data) for twin in (COMPILED, PLAIN)]
@@ -41,7 +43,7 @@ def test_twins_scan_and_decode_alike(golden):
 
 
 @both
-def test_encoding_gives_the_brokers_bytes(twin, golden):
+def test_encoding_gives_the_brokers_bytes(twin: Twin, golden: Callable[..., Path]) -> None:
     """Each uncompressed batch with create timestamps is compared. Log append time hides the producers' deltas."""
     compared = 0
     paths = [path for set_name in KRAFT_SETS for path in logs(golden, set_name)]

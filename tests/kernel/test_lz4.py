@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lz4 import frame
 
-from kernel.twins import COMPILED, PLAIN, both, outcome
+from kernel.twins import COMPILED, PLAIN, Twin, both, outcome
 from tidelog.model import CorruptRecordError
 from tidelog.record.attributes import LZ4
 from tidelog.record.compression import compress, decompress
@@ -22,11 +22,14 @@ ODD = [
 ]
 
 
-def framed(data, **options):
-    return frame.compress(data, **{"block_linked": False, "store_size": False} | options)
+def framed(data: bytes, **options: int) -> bytes:
+    found: bytes = frame.compress(data, **{"block_linked": False, "store_size": False} | options)
+    return found
 
 
-def opened(twin, frames, enough_bytes=1 << 30, max_bytes=1 << 30):
+def opened(
+    twin: Twin, frames: list[bytes], enough_bytes: int = 1 << 30, max_bytes: int = 1 << 30
+) -> list[bytes | None]:
     """Return each frame's contents, or None if the kernel left it."""
     ends = np.cumsum([len(one) for one in frames])
     starts = ends - [len(one) for one in frames]
@@ -42,7 +45,7 @@ def opened(twin, frames, enough_bytes=1 << 30, max_bytes=1 << 30):
     return found
 
 
-def some_data(chance):
+def some_data(chance: random.Random) -> bytes:
     """Make runs, near and far repetitions, and noise."""
     out = bytearray()
     for _ in range(chance.randrange(1, 30)):
@@ -60,7 +63,7 @@ def some_data(chance):
 
 @pytest.mark.parametrize("block_size", SIZES)
 @pytest.mark.parametrize("level", [0, 9])
-def test_frames_of_every_block_size(block_size, level):
+def test_frames_of_every_block_size(block_size: int, level: int) -> None:
     chance = random.Random(block_size)
     datas = [some_data(chance) for _ in range(40)]
     frames = [framed(data, block_size=block_size, compression_level=level) for data in datas]
@@ -69,20 +72,20 @@ def test_frames_of_every_block_size(block_size, level):
 
 
 @both
-def test_what_our_own_codec_writes(twin):
+def test_what_our_own_codec_writes(twin: Twin) -> None:
     datas = [b"", b"a", b"abcd" * 9, bytes(70_000), random.Random(5).randbytes(100_000)]
     assert opened(twin, [bytes(compress(LZ4, data)) for data in datas]) == datas
 
 
 @both
 @pytest.mark.parametrize("options", ODD)
-def test_frames_of_another_kind_are_left(twin, options):
+def test_frames_of_another_kind_are_left(twin: Twin, options: dict[str, bool]) -> None:
     data = b"abc" * 100_000
     assert opened(twin, [framed(b"x"), framed(data, **options), framed(b"y")]) == [b"x", None, b"y"]
 
 
 @both
-def test_no_more_is_opened_than_is_asked_for(twin):
+def test_no_more_is_opened_than_is_asked_for(twin: Twin) -> None:
     frames = [framed(bytes(1000))] * 5
     assert opened(twin, frames, enough_bytes=1) == [bytes(1000)]
     assert opened(twin, frames, enough_bytes=1001) == [bytes(1000)] * 2
@@ -94,12 +97,12 @@ def test_no_more_is_opened_than_is_asked_for(twin):
 @pytest.mark.parametrize(
     ("starts", "ends"), [([], []), ([0], [0, 1]), ([-1], [0]), ([2], [1]), ([0], [5]), ([2**62], [2**62 + 1])]
 )
-def test_frames_that_are_not_there(twin, starts, ends):
+def test_frames_that_are_not_there(twin: Twin, starts: list[int], ends: list[int]) -> None:
     with pytest.raises(ValueError, match="frame"):
         twin.open_lz4_frames(bytes(4), np.array(starts), np.array(ends), enough_bytes=10, max_bytes=10)
 
 
-def check(data):
+def check(data: bytes) -> None:
     """Check that both kernels agree with each other, and with the library in the frames that they open."""
     found = opened(COMPILED, [data])
     assert found == opened(PLAIN, [data])
@@ -111,7 +114,7 @@ def check(data):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_damaged_frames(part):
+def test_damaged_frames(part: int) -> None:
     for number in range(part, 1200, 4):
         chance = random.Random(number)
         whole = bytearray(framed(some_data(chance)[:3000]))
@@ -124,11 +127,11 @@ def test_damaged_frames(part):
 
 @given(st.binary(max_size=120))
 @settings(max_examples=300)
-def test_any_block(block):
+def test_any_block(block: bytes) -> None:
     check(framed(b"")[:7] + len(block).to_bytes(4, "little") + block + bytes(4))
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes(data):
+def test_any_bytes(data: bytes) -> None:
     check(data)
     check(framed(b"")[:7] + data)

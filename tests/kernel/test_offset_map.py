@@ -1,33 +1,37 @@
 """The map from key hashes to offsets: published hash vectors, a dict as the model, and a full map."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.reference.siphash import siphash as plain_siphash
-from kernel.twins import COMPILED, PLAIN, both
+from kernel.twins import COMPILED, PLAIN, Twin, both
 from tidelog.kernel import ColumnDecoder, RecordColumns
 from tidelog.kernel._offset_map import siphash
 
 SECRET = bytes(range(16))
+SOUND_ARGUMENTS: dict[str, Any] = {"memory_bytes": 2400, "key": SECRET}
 # The authors' vectors for 2 and 4 rounds, 128 bits: input bytes 0, 1, 2, … of the length given.
 VECTORS = {0: "a3817f04ba25a8e66df67214c7550293", 15: "5493e99933b0a8117e08ec0f97cfc3d9"}
 
 
 @pytest.mark.parametrize("hash_", [siphash, plain_siphash], ids=["compiled", "plain"])
 @pytest.mark.parametrize("length", VECTORS)
-def test_published_vectors(hash_, length):
+def test_published_vectors(hash_: Callable[[bytes, bytes, int, int], bytes], length: int) -> None:
     assert hash_(bytes(range(length)), SECRET, 2, 4).hex() == VECTORS[length]
 
 
 @given(st.binary(max_size=300), st.binary(min_size=16, max_size=16))
-def test_hashes_agree(data, key):
+def test_hashes_agree(data: bytes, key: bytes) -> None:
     assert siphash(data, key) == plain_siphash(data, key)
     assert siphash(data, key, 2, 4) == plain_siphash(data, key, 2, 4)
 
 
-def columns_of(keys, offsets=None):
+def columns_of(keys: Sequence[bytes | None], offsets: list[int] | None = None) -> RecordColumns:
     decoder = ColumnDecoder()
     for row, key in enumerate(keys):
         offset = row if offsets is None else offsets[row]
@@ -36,7 +40,7 @@ def columns_of(keys, offsets=None):
 
 
 @both
-def test_put_and_get(twin):
+def test_put_and_get(twin: Twin) -> None:
     map_ = twin.OffsetMap(24 * 100, key=SECRET)
     assert (map_.slot_count, map_.max_size, len(map_), map_.latest_offset) == (100, 90, 0, -1)
     assert map_.get(b"a") == -1
@@ -51,7 +55,7 @@ def test_put_and_get(twin):
 
 
 @both
-def test_the_largest_offset(twin):
+def test_the_largest_offset(twin: Twin) -> None:
     map_ = twin.OffsetMap(24 * 100, key=SECRET)
     map_.put(b"a", 2**63 - 1)
     assert map_.get(b"a") == 2**63 - 1
@@ -72,13 +76,13 @@ def test_the_largest_offset(twin):
         {"memory_bytes": 48, "load_factor": 0.3},
     ],
 )
-def test_arguments_that_make_no_map(twin, arguments):
+def test_arguments_that_make_no_map(twin: Twin, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        twin.OffsetMap(**{"memory_bytes": 2400, "key": SECRET} | arguments)
+        twin.OffsetMap(**SOUND_ARGUMENTS | arguments)
 
 
 @both
-def test_a_full_map_takes_known_keys_only(twin):
+def test_a_full_map_takes_known_keys_only(twin: Twin) -> None:
     map_ = twin.OffsetMap(24 * 10, key=SECRET, load_factor=0.5)
     columns = columns_of([b"%d" % n for n in range(8)])
     assert map_.put_columns(columns) == 5
@@ -92,7 +96,7 @@ def test_a_full_map_takes_known_keys_only(twin):
 
 
 @both
-def test_null_keys_are_passed_over(twin):
+def test_null_keys_are_passed_over(twin: Twin) -> None:
     map_ = twin.OffsetMap(2400, key=SECRET)
     columns = columns_of([b"a", None, b"b", None, b"a"])
     assert map_.put_columns(columns) == 5
@@ -104,7 +108,7 @@ def test_null_keys_are_passed_over(twin):
 
 @both
 @pytest.mark.parametrize("key_offsets", [None, [0, 2, 1], [-1, 0, 1], [0, 1, 3], [0, 1]])
-def test_columns_that_contradict_themselves(twin, key_offsets):
+def test_columns_that_contradict_themselves(twin: Twin, key_offsets: list[int] | None) -> None:
     offsets = None if key_offsets is None else np.array(key_offsets, np.int32)
     columns = RecordColumns(
         offset=np.arange(2),
@@ -122,7 +126,7 @@ def test_columns_that_contradict_themselves(twin, key_offsets):
 
 
 @both
-def test_rows_outside_the_columns(twin):
+def test_rows_outside_the_columns(twin: Twin) -> None:
     map_ = twin.OffsetMap(2400, key=SECRET)
     columns = columns_of([b"a", b"b"])
     for first, last in ((-1, 1), (2, 1), (0, 3)):
@@ -139,13 +143,15 @@ def test_rows_outside_the_columns(twin):
     st.floats(0.1, 0.99),
     st.binary(min_size=16, max_size=16),
 )
-def test_twins_agree_with_a_dict(keys, memory_bytes, load_factor, secret):
+def test_twins_agree_with_a_dict(
+    keys: Sequence[bytes | None], memory_bytes: int, load_factor: float, secret: bytes
+) -> None:
     slots = memory_bytes // 24
     if int(slots * load_factor) < 1:
         return
     columns = columns_of(keys)
     maps = [twin.OffsetMap(memory_bytes, key=secret, load_factor=load_factor) for twin in (COMPILED, PLAIN)]
-    model = {}
+    model: dict[bytes, int] = {}
     taken = len(keys)
     for row, key in enumerate(keys):
         if key is not None and key not in model and len(model) == maps[0].max_size:
@@ -163,7 +169,7 @@ def test_twins_agree_with_a_dict(keys, memory_bytes, load_factor, secret):
     assert (maps[0].lookups, maps[0].probes) == (maps[1].lookups, maps[1].probes)
 
 
-def test_many_keys():
+def test_many_keys() -> None:
     keys = np.random.default_rng(3).integers(0, 2**62, 200_000)
     columns = RecordColumns(
         offset=np.arange(len(keys)),

@@ -1,16 +1,18 @@
 """The partition of a key: both twins against Kafka's numbers, each other, and the Java and Python clients."""
 
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as clients_murmur2
 
 from kernel.reference.partition_keys import murmur2
-from kernel.twins import COMPILED, PLAIN, both, outcome
+from kernel.twins import COMPILED, PLAIN, Twin, both, outcome
 from real_kafka.java import run_java
 
 KNOWN = {
@@ -24,12 +26,12 @@ KNOWN = {
 """The values of Kafka's ``UtilsTest.testMurmur2``."""
 
 
-def columns(keys):
+def columns(keys: list[bytes]) -> tuple[bytes, npt.NDArray[np.int32]]:
     return b"".join(keys), np.cumsum([0, *map(len, keys)], dtype=np.int32)
 
 
 @both
-def test_kafkas_numbers(twin):
+def test_kafkas_numbers(twin: Twin) -> None:
     keys = list(KNOWN)
     wanted = [(number & 0x7FFFFFFF) % 2**31 for number in KNOWN.values()]
     assert [(number & 0x7FFFFFFF) for number in map(murmur2, keys)] == wanted
@@ -40,7 +42,7 @@ def test_kafkas_numbers(twin):
 
 
 @given(keys=st.lists(st.binary(max_size=40), max_size=20), partitions=st.integers(1, 2**31 - 1))
-def test_twins_agree_with_the_client(keys, partitions):
+def test_twins_agree_with_the_client(keys: list[bytes], partitions: int) -> None:
     made = columns(keys)
     found = COMPILED.partition_keys(*made, partitions).tolist()
     assert found == PLAIN.partition_keys(*made, partitions).tolist()
@@ -48,7 +50,7 @@ def test_twins_agree_with_the_client(keys, partitions):
 
 
 @both
-def test_a_slice_of_the_keys(twin):
+def test_a_slice_of_the_keys(twin: Twin) -> None:
     data, offsets = columns([b"a", b"bc", b"", b"defgh"])
     whole = twin.partition_keys(data, offsets, 50).tolist()
     assert twin.partition_keys(data, offsets[1:4], 50).tolist() == whole[1:3]
@@ -59,11 +61,9 @@ def test_a_slice_of_the_keys(twin):
     ("data", "offsets", "partitions"),
     [(b"abc", [0, 4], 5), (b"abc", [-1, 2], 5), (b"abc", [2, 1], 5), (b"abc", [0, 1], 0), (b"abc", [], 5)],
 )
-def test_what_makes_no_sense_is_refused(data, offsets, partitions):
+def test_what_makes_no_sense_is_refused(data: bytes, offsets: list[int], partitions: int) -> None:
     made = np.array(offsets, np.int32)
-    compiled, plain = (
-        outcome(lambda twin=twin: twin.partition_keys(data, made, partitions)) for twin in (COMPILED, PLAIN)
-    )
+    compiled, plain = (outcome(partial(twin.partition_keys, data, made, partitions)) for twin in (COMPILED, PLAIN))
     assert compiled == plain
     assert compiled[0] == "ValueError"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.batch_bytes import batch, message, record
-from kernel.twins import both, table_value
+from kernel.twins import Twin, both, table_value
 from tidelog.kernel import Stop
 
 ONE = batch([record(0)])
@@ -13,7 +13,7 @@ TEN = batch(
 
 
 @both
-def test_columns_of_a_v2_batch(twin):
+def test_columns_of_a_v2_batch(twin: Twin) -> None:
     table = twin.scan_batches(TEN, base_position=1000)
     row = table.row(0)
     assert row._asdict() == {
@@ -39,7 +39,7 @@ def test_columns_of_a_v2_batch(twin):
 
 @both
 @pytest.mark.parametrize("magic", [0, 1])
-def test_columns_of_a_legacy_message(twin, magic):
+def test_columns_of_a_legacy_message(twin: Twin, magic: int) -> None:
     data = message(12, magic=magic, timestamp=77)
     row = twin.scan_batches(data).row(0)
     assert row.magic == magic
@@ -51,12 +51,12 @@ def test_columns_of_a_legacy_message(twin, magic):
 
 
 @both
-def test_a_compressed_legacy_message_has_an_unknown_count(twin):
+def test_a_compressed_legacy_message_has_an_unknown_count(twin: Twin) -> None:
     assert twin.scan_batches(message(12, attributes=1)).row(0).record_count == -1
 
 
 @both
-def test_formats_may_follow_each_other(twin):
+def test_formats_may_follow_each_other(twin: Twin) -> None:
     data = message(1, magic=0) + message(2) + TEN + ONE
     table = twin.scan_batches(data)
     assert table.magic.tolist() == [0, 1, 2, 2]
@@ -64,7 +64,7 @@ def test_formats_may_follow_each_other(twin):
 
 
 @both
-def test_start_and_end(twin):
+def test_start_and_end(twin: Twin) -> None:
     data = ONE + TEN + ONE
     table = twin.scan_batches(data, len(ONE), len(ONE) + len(TEN), base_position=50)
     assert table.position.tolist() == [50 + len(ONE)]
@@ -73,14 +73,14 @@ def test_start_and_end(twin):
 
 @both
 @pytest.mark.parametrize(("start", "end"), [(-1, None), (5, 4), (0, 10**6), (10**6, None)])
-def test_start_and_end_outside_the_buffer(twin, start, end):
+def test_start_and_end_outside_the_buffer(twin: Twin, start: int, end: int | None) -> None:
     with pytest.raises(ValueError, match="cannot scan"):
         twin.scan_batches(TEN, start, end)
 
 
 @both
 @pytest.mark.parametrize("cut", [*range(1, 18), 40, 61, len(TEN) - 1])
-def test_a_cut_batch_is_partial(twin, cut):
+def test_a_cut_batch_is_partial(twin: Twin, cut: int) -> None:
     table = twin.scan_batches(ONE + TEN[:cut])
     assert len(table) == 1
     assert (table.stop, table.end_position) == (Stop.PARTIAL, len(ONE))
@@ -104,13 +104,13 @@ def test_a_cut_batch_is_partial(twin, cut):
         (bytes(100), Stop.BAD_SIZE),
     ],
 )
-def test_bad_bytes_stop_the_walk(twin, tail, stop):
+def test_bad_bytes_stop_the_walk(twin: Twin, tail: bytes, stop: Stop) -> None:
     table = twin.scan_batches(TEN + tail)
     assert (len(table), table.stop, table.end_position) == (1, stop, len(TEN))
 
 
 @both
-def test_a_wrong_checksum_is_a_row(twin):
+def test_a_wrong_checksum_is_a_row(twin: Twin) -> None:
     data = bytearray(TEN + message(3))
     data[len(TEN) - 1] ^= 1
     data[-1] ^= 1
@@ -136,7 +136,7 @@ def test_a_wrong_checksum_is_a_row(twin):
         {"record_count": 3, "last_offset_delta": 2},
     ],
 )
-def test_headers_that_contradict_themselves(twin, fields):
+def test_headers_that_contradict_themselves(twin: Twin, fields: dict[str, int]) -> None:
     """The last header claims three records, more than its bytes can hold."""
     table = twin.scan_batches(batch([record(0, b"", b"")], **fields))
     assert table.crc_ok.tolist() == [True]
@@ -144,7 +144,7 @@ def test_headers_that_contradict_themselves(twin, fields):
 
 
 @both
-def test_headers_that_are_unusual_but_hold(twin):
+def test_headers_that_are_unusual_but_hold(twin: Twin) -> None:
     cleaned = batch(b"", last_offset_delta=500)
     far = batch([record(0)], base_offset=2**63 - 1 - 2**31, last_offset_delta=2**31 - 1)
     compressed = batch(b"\0", attributes=4, record_count=100, last_offset_delta=99)
@@ -152,7 +152,7 @@ def test_headers_that_are_unusual_but_hold(twin):
 
 
 @both
-def test_flags(twin):
+def test_flags(twin: Twin) -> None:
     data = b"".join(batch([record(0)], attributes=bits) for bits in (0, 3, 8, 0x10, 0x20, 0x40)) + message(
         0, attributes=0x78
     )
@@ -166,7 +166,7 @@ def test_flags(twin):
 
 @both
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 1000])
-def test_the_table_grows(twin, count):
+def test_the_table_grows(twin: Twin, count: int) -> None:
     """The first batch is the largest, so the first guess of the row count is too small."""
     data = batch([record(n) for n in range(50)]) + ONE * count
     table = twin.scan_batches(data)
@@ -176,14 +176,14 @@ def test_the_table_grows(twin, count):
 
 
 @both
-def test_nothing(twin):
+def test_nothing(twin: Twin) -> None:
     table = twin.scan_batches(b"", base_position=9)
     assert table_value(table)[:5] == ([], 9, Stop.END, 0, True)
     assert table.position.tolist() == []
 
 
 @both
-def test_a_position_past_four_gigabytes(twin):
+def test_a_position_past_four_gigabytes(twin: Twin) -> None:
     table = twin.scan_batches(ONE, base_position=2**40)
     assert table.position.tolist() == [2**40]
     assert table.end_position == 2**40 + len(ONE)

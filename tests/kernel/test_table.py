@@ -8,28 +8,34 @@ import numpy as np
 import pytest
 
 from kernel.batch_bytes import batch, message, record
-from kernel.twins import both, table_value
+from kernel.twins import Twin, both, table_value
 from tidelog import kernel
 from tidelog.kernel.table import COLUMNS, ROW_BYTES, BatchTable, Stop
 
 DATA = b"".join(batch([record(0)] * 1, base_offset=n) for n in range(8)) + message(8)
 
 
-def test_the_layout_in_c_is_the_one_in_python():
+def number_in_c(name: str, text: str) -> int:
+    found = re.search(rf"{name} = (\d+)", text)
+    assert found
+    return int(found[1])
+
+
+def test_the_layout_in_c_is_the_one_in_python() -> None:
     text = Path(kernel.__file__).with_name("_layout.pxd").read_text()
-    struct = re.search(r"cdef struct Rows:\n((?:    .*\n)+)", text)[1]
+    (struct,) = re.findall(r"cdef struct Rows:\n((?:    .*\n)+)", text)
     fields = re.findall(r"(\w+)\* (\w+)", struct)
     widths = {"int64_t": 8, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "int8_t": 1, "uint8_t": 1}
     assert [(name, widths[kind]) for kind, name in fields] == [(n, np.dtype(d).itemsize) for n, d in COLUMNS]
-    assert int(re.search(r"ROW_BYTES = (\d+)", text)[1]) == ROW_BYTES
-    assert int(re.search(r"COLUMN_COUNT = (\d+)", text)[1]) == len(COLUMNS)
+    assert number_in_c("ROW_BYTES", text) == ROW_BYTES
+    assert number_in_c("COLUMN_COUNT", text) == len(COLUMNS)
 
 
 @both
 @pytest.mark.parametrize(
     "rows", [slice(2, 5), slice(None), slice(5, 2), slice(-3, None), slice(0, 9, 3), slice(20, 30)]
 )
-def test_take_a_slice(twin, rows):
+def test_take_a_slice(twin: Twin, rows: slice) -> None:
     table = twin.scan_batches(DATA)
     part = table.take(rows)
     assert list(part.rows()) == list(table.rows())[rows]
@@ -37,20 +43,20 @@ def test_take_a_slice(twin, rows):
 
 
 @both
-def test_take_of_a_take(twin):
+def test_take_of_a_take(twin: Twin) -> None:
     table = twin.scan_batches(DATA)
     assert table.take(slice(2, 8)).take(slice(1, 3)).base_offset.tolist() == [3, 4]
 
 
 @both
-def test_take_a_mask_or_rows(twin):
+def test_take_a_mask_or_rows(twin: Twin) -> None:
     table = twin.scan_batches(DATA)
     assert table.take(table.base_offset % 2 == 0).base_offset.tolist() == [0, 2, 4, 6, 8]
     assert table.take(np.array([5, 1])).base_offset.tolist() == [5, 1]
 
 
 @both
-def test_concat(twin):
+def test_concat(twin: Twin) -> None:
     first = twin.scan_batches(DATA)
     last = twin.scan_batches(DATA[:-1], base_position=len(DATA))
     joined = BatchTable.concat([first, last])
@@ -62,13 +68,13 @@ def test_concat(twin):
 
 
 @both
-def test_pickle(twin):
+def test_pickle(twin: Twin) -> None:
     table = twin.scan_batches(DATA).take(slice(1, 4))
     assert table_value(pickle.loads(pickle.dumps(table))) == table_value(table)
 
 
 @both
-def test_columns_are_read_only_and_keep_their_memory(twin):
+def test_columns_are_read_only_and_keep_their_memory(twin: Twin) -> None:
     column = twin.scan_batches(DATA).base_offset
     assert column.tolist() == list(range(9))
     with pytest.raises(ValueError, match="read-only"):
@@ -76,7 +82,7 @@ def test_columns_are_read_only_and_keep_their_memory(twin):
 
 
 @both
-def test_one_row_is_that_row_of_all(twin):
+def test_one_row_is_that_row_of_all(twin: Twin) -> None:
     data = b"".join(
         batch([record(0)], base_offset=2**40 + n, base_timestamp=-n, attributes=n, base_sequence=n * 1000)
         for n in range(7)
@@ -93,7 +99,7 @@ def test_one_row_is_that_row_of_all(twin):
 
 
 @both
-def test_take_all_copies_nothing(twin):
+def test_take_all_copies_nothing(twin: Twin) -> None:
     table = twin.scan_batches(DATA)
     part = table.take(np.ones(len(table), np.bool_))
     assert np.shares_memory(part.position, table.position)
@@ -101,13 +107,13 @@ def test_take_all_copies_nothing(twin):
 
 
 @both
-def test_rows_are_plain_values(twin):
+def test_rows_are_plain_values(twin: Twin) -> None:
     row = twin.scan_batches(DATA).row(-1)
     assert [type(value) for value in row] == [bool if name.endswith("_ok") else int for name in row._fields]
 
 
 @both
-def test_summary(twin):
+def test_summary(twin: Twin) -> None:
     table = twin.scan_batches(
         batch([record(0)], base_offset=3, leader_epoch=2)
         + batch([record(0), record(1)], base_offset=4, leader_epoch=1, attributes=0x10, producer_id=9)
@@ -135,7 +141,7 @@ def test_summary(twin):
         (batch([record(0)], base_offset=5, record_count=9), True),
     ],
 )
-def test_a_summary_of_what_is_not_sound(twin, second, crcs_ok):
+def test_a_summary_of_what_is_not_sound(twin: Twin, second: bytes, crcs_ok: bool) -> None:
     table = twin.scan_batches(batch([record(0)], base_offset=4) + second)
     assert (table.summary.crcs_ok, table.summary.sound) == (crcs_ok, False)
     assert table.take(slice(0, 1)).summary.sound

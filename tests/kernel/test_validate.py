@@ -1,10 +1,13 @@
 """Produce validation: every rule for appended batches, and the fields patched in a valid batch."""
 
+from typing import Any
+
 import pytest
 
 from kernel.batch_bytes import batch, record
-from kernel.twins import both, validation_value
+from kernel.twins import Twin, both, validation_value
 from tidelog.kernel import Fault, Problem, scan_batches
+from tidelog.kernel._validate import Validation
 
 NOW = 1_000_000
 GOOD = batch(
@@ -13,13 +16,13 @@ GOOD = batch(
 )
 
 
-def take(twin, data, next_offset=100, **rules):
+def take(twin: Twin, data: bytes, next_offset: int = 100, **rules: Any) -> tuple[Validation, bytes]:
     buffer = bytearray(data)
     return twin.validate_batches(buffer, twin.ProduceRules(**rules), next_offset, 5, NOW), bytes(buffer)
 
 
 @both
-def test_a_good_batch_gets_offset_and_epoch(twin):
+def test_a_good_batch_gets_offset_and_epoch(twin: Twin) -> None:
     found, patched = take(twin, GOOD)
     assert found
     assert validation_value(found) == {
@@ -42,7 +45,7 @@ def test_a_good_batch_gets_offset_and_epoch(twin):
 
 
 @both
-def test_a_wrong_max_timestamp_is_corrected(twin):
+def test_a_wrong_max_timestamp_is_corrected(twin: Twin) -> None:
     """Kafka does the same: the records decide, and the checksum is computed again."""
     found, patched = take(twin, batch([record(0), record(1)], max_timestamp=77))
     row = scan_batches(patched).row(0)
@@ -51,7 +54,7 @@ def test_a_wrong_max_timestamp_is_corrected(twin):
 
 
 @both
-def test_log_append_time(twin):
+def test_log_append_time(twin: Twin) -> None:
     found, patched = take(twin, GOOD, log_append_time=True)
     row = scan_batches(patched).row(0)
     assert (row.attributes, row.max_timestamp, row.base_timestamp, row.crc_ok) == (8, NOW, 1000, True)
@@ -59,7 +62,7 @@ def test_log_append_time(twin):
 
 
 @both
-def test_several_batches_and_a_cut_one(twin):
+def test_several_batches_and_a_cut_one(twin: Twin) -> None:
     second = batch([record(0, timestamp_delta=-900)], base_timestamp=1000, max_timestamp=100)
     found, patched = take(twin, GOOD + second + GOOD + GOOD[:-1])
     assert (found.problem, found.batch_count, found.record_count) == (Problem.NONE, 3, 7)
@@ -71,14 +74,14 @@ def test_several_batches_and_a_cut_one(twin):
 
 
 @both
-def test_nothing(twin):
+def test_nothing(twin: Twin) -> None:
     found, _ = take(twin, b"")
     assert found
     assert (found.batch_count, found.last_offset, found.max_timestamp) == (0, 99, -1)
 
 
 @both
-def test_records_without_timestamps(twin):
+def test_records_without_timestamps(twin: Twin) -> None:
     found, _ = take(twin, batch([record(0)], base_timestamp=-1, max_timestamp=-1), before_max_ms=5)
     assert found
     assert (found.max_timestamp, found.offset_of_max_timestamp, found.last_offset_of_max_batch) == (-1, -1, -1)
@@ -110,7 +113,7 @@ PROBLEMS = [
 
 @both
 @pytest.mark.parametrize(("problem", "fields", "rules"), PROBLEMS)
-def test_problems(twin, problem, fields, rules):
+def test_problems(twin: Twin, problem: Problem, fields: dict[str, int], rules: dict[str, Any]) -> None:
     data = GOOD + batch([record(0), record(1)], **fields)
     found, _ = take(twin, data, **rules)
     first_is_bad = "max_batch_bytes" in rules or "before_max_ms" in rules
@@ -122,14 +125,14 @@ def test_problems(twin, problem, fields, rules):
 
 
 @both
-def test_what_only_clients_may_not(twin):
+def test_what_only_clients_may_not(twin: Twin) -> None:
     data = batch([record(0)], base_offset=9, attributes=0x20, producer_id=7)
     assert take(twin, data)[0].problem is Problem.BASE_OFFSET
     assert take(twin, data, from_client=False)[0]
 
 
 @both
-def test_one_batch_only(twin):
+def test_one_batch_only(twin: Twin) -> None:
     assert take(twin, GOOD + GOOD, single_batch=True)[0].problem is Problem.MANY_BATCHES
     assert take(twin, GOOD, single_batch=True)[0]
 
@@ -148,18 +151,20 @@ def test_one_batch_only(twin):
         ([record(0), record(1) + b"\0"], {}, Problem.CORRUPT, -1),
     ],
 )
-def test_records_that_a_log_does_not_take(twin, records, rules, problem, index):
+def test_records_that_a_log_does_not_take(
+    twin: Twin, records: list[bytes], rules: dict[str, Any], problem: Problem, index: int
+) -> None:
     found, _ = take(twin, batch(records), **rules)
     assert (found.problem, found.record_index) == (problem, index)
 
 
 @both
-def test_an_empty_key_is_a_key(twin):
+def test_an_empty_key_is_a_key(twin: Twin) -> None:
     assert take(twin, batch([record(0, b"")]), require_keys=True)[0]
 
 
 @both
-def test_timestamps_at_the_limits(twin):
+def test_timestamps_at_the_limits(twin: Twin) -> None:
     data = batch([record(0, timestamp_delta=-10), record(1, timestamp_delta=10)], base_timestamp=NOW)
     assert take(twin, data, before_max_ms=10, after_max_ms=10)[0]
     assert take(twin, data, before_max_ms=9, after_max_ms=10)[0].record_index == 0
@@ -167,7 +172,7 @@ def test_timestamps_at_the_limits(twin):
 
 
 @both
-def test_a_timestamp_so_far_back_that_the_distance_wraps(twin):
+def test_a_timestamp_so_far_back_that_the_distance_wraps(twin: Twin) -> None:
     """The distance becomes negative, as in Java: the limit ahead refuses a timestamp that the limit behind accepts."""
     wild = batch([record(0, timestamp_delta=-(2**62))], base_timestamp=-(2**62))
     assert take(twin, wild, before_max_ms=10)[0]
@@ -175,7 +180,7 @@ def test_a_timestamp_so_far_back_that_the_distance_wraps(twin):
 
 
 @both
-def test_a_clients_log_append_time_on_a_topic_of_create_time(twin):
+def test_a_clients_log_append_time_on_a_topic_of_create_time(twin: Twin) -> None:
     """Kafka validates the batch by its max timestamp, then clears the bit."""
     found, patched = take(twin, batch([record(0), record(1)], attributes=8, max_timestamp=500))
     row = scan_batches(patched).row(0)
@@ -183,7 +188,7 @@ def test_a_clients_log_append_time_on_a_topic_of_create_time(twin):
 
 
 @both
-def test_compressed_batches_are_left_closed(twin):
+def test_compressed_batches_are_left_closed(twin: Twin) -> None:
     data = batch(b"whatever", attributes=1, record_count=5, last_offset_delta=4, max_timestamp=900)
     found, patched = take(twin, data)
     assert found
@@ -196,7 +201,7 @@ def test_compressed_batches_are_left_closed(twin):
 
 
 @both
-def test_offsets_that_would_pass_63_bits(twin):
+def test_offsets_that_would_pass_63_bits(twin: Twin) -> None:
     data = batch(b"", attributes=1, record_count=2**31 - 1, last_offset_delta=2**31 - 2)
     assert take(twin, data, 2**63 - 2**31)[0]
     assert take(twin, data, 2**63 - 2**31 + 1)[0].problem is Problem.OFFSET_RANGE
@@ -205,7 +210,7 @@ def test_offsets_that_would_pass_63_bits(twin):
 
 
 @both
-def test_a_read_only_buffer(twin):
+def test_a_read_only_buffer(twin: Twin) -> None:
     with pytest.raises(BufferError):
         twin.validate_batches(GOOD, twin.ProduceRules(), 0, 0, NOW)
 
@@ -214,7 +219,7 @@ HEADER = {"base_offset": 100, "base_timestamp": 1000, "max_timestamp": 1007, "at
 
 
 @both
-def test_decompressed_records(twin):
+def test_decompressed_records(twin: Twin) -> None:
     found = twin.validate_records(GOOD[61:], twin.ProduceRules(), NOW, **HEADER)
     assert (found.problem, found.last_offset, found.max_timestamp) == (Problem.NONE, 102, 1007)
     assert (found.offset_of_max_timestamp, found.last_offset_of_max_batch) == (101, 102)
@@ -233,14 +238,16 @@ def test_decompressed_records(twin):
         ({"record_count": 2**31 - 1}, {}, Problem.CORRUPT),
     ],
 )
-def test_decompressed_records_with_a_problem(twin, fields, rules, problem):
+def test_decompressed_records_with_a_problem(
+    twin: Twin, fields: dict[str, int], rules: dict[str, Any], problem: Problem
+) -> None:
     found = twin.validate_records(GOOD[61:], twin.ProduceRules(**rules), NOW, **HEADER | fields)
     assert found.problem is problem
     assert found.record_count == 0
 
 
 @both
-def test_set_max_timestamp(twin):
+def test_set_max_timestamp(twin: Twin) -> None:
     buffer = bytearray(GOOD)
     twin.set_max_timestamp(buffer, 55)
     row = scan_batches(buffer).row(0)
@@ -253,14 +260,14 @@ def test_set_max_timestamp(twin):
             twin.set_max_timestamp(bytearray(wrong), 1)
 
 
-def test_every_problem_has_a_sentence_and_a_code():
+def test_every_problem_has_a_sentence_and_a_code() -> None:
     assert {problem.error_code for problem in Problem} == {0, 2, 10, 32, 87}
     assert all(problem.sentence for problem in Problem)
     assert all(fault.sentence for fault in Fault)
 
 
 @both
-def test_undefined_attribute_bits_go_where_the_timestamps_change(twin):
+def test_undefined_attribute_bits_go_where_the_timestamps_change(twin: Twin) -> None:
     data = batch([record(0)], attributes=0x0180)
     _, kept = take(twin, data)
     assert scan_batches(kept).row(0).attributes == 0x0180

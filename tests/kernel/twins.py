@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import pytest
@@ -23,28 +23,67 @@ from kernel.reference import (
     validate,
 )
 from tidelog import kernel
+from tidelog.kernel._validate import Validation
 from tidelog.kernel.batch_retention import FilteredBatches
 from tidelog.kernel.columns import RecordColumns
 from tidelog.kernel.table import BatchTable
 from tidelog.model import TidelogError
 
-NAMES = {
-    checksums: ("crc32c", "crc32"),
-    lz4: ("open_lz4_frames",),
-    scan: ("scan_batches",),
-    decode: ("ColumnDecoder",),
-    encode: ("ColumnEncoder", "encode_payload", "encode_batch", "encode_records", "seal_batch"),
-    validate: ("ProduceRules", "validate_batches", "validate_records", "set_max_timestamp"),
-    search: ("lookup_index", "lookup_index_above"),
-    offset_map: ("OffsetMap",),
-    map_keys: ("hash_batch_keys", "put_hashed_keys"),
-    partition_keys: ("partition_keys",),
-    clean: ("filter_batches", "pack_batches"),
-}
-COMPILED = SimpleNamespace(id="compiled", **{name: getattr(kernel, name) for names in NAMES.values() for name in names})
-PLAIN = SimpleNamespace(
-    id="plain", **{name: getattr(module, name) for module, names in NAMES.items() for name in names}
-)
+
+class DecoderLimits(TypedDict, total=False):
+    """The limits of a ``ColumnDecoder``."""
+
+    max_rows: int
+    max_bytes: int
+    limit_bytes: int
+
+
+class Twin:
+    """An implementation of each kernel: the compiled one, whose signatures the plain one has too."""
+
+    id = "compiled"
+    crc32c = staticmethod(kernel.crc32c)
+    crc32 = staticmethod(kernel.crc32)
+    open_lz4_frames = staticmethod(kernel.open_lz4_frames)
+    scan_batches = staticmethod(kernel.scan_batches)
+    ColumnDecoder = kernel.ColumnDecoder
+    ColumnEncoder = kernel.ColumnEncoder
+    encode_payload = staticmethod(kernel.encode_payload)
+    encode_batch = staticmethod(kernel.encode_batch)
+    encode_records = staticmethod(kernel.encode_records)
+    seal_batch = staticmethod(kernel.seal_batch)
+    ProduceRules = kernel.ProduceRules
+    validate_batches = staticmethod(kernel.validate_batches)
+    validate_records = staticmethod(kernel.validate_records)
+    set_max_timestamp = staticmethod(kernel.set_max_timestamp)
+    lookup_index = staticmethod(kernel.lookup_index)
+    lookup_index_above = staticmethod(kernel.lookup_index_above)
+    OffsetMap = kernel.OffsetMap
+    hash_batch_keys = staticmethod(kernel.hash_batch_keys)
+    put_hashed_keys = staticmethod(kernel.put_hashed_keys)
+    partition_keys = staticmethod(kernel.partition_keys)
+    filter_batches = staticmethod(kernel.filter_batches)
+    pack_batches = staticmethod(kernel.pack_batches)
+
+
+PLAIN_MODULES = (
+    checksums, lz4, scan, decode, encode, validate, search, offset_map, map_keys, partition_keys, clean
+)  # fmt: skip
+NAMES = [name for name in vars(Twin) if name[0] != "_" and name != "id"]
+
+
+def plain_kernel(name: str) -> object:
+    """Return the plain implementation of a kernel, from the module that defines it."""
+    (found,) = (
+        vars(module)[name]
+        for module in PLAIN_MODULES
+        if name in vars(module) and vars(module)[name].__module__ == module.__name__
+    )
+    return found
+
+
+COMPILED = Twin()
+PLAIN = cast("Twin", SimpleNamespace(id="plain", **{name: plain_kernel(name) for name in NAMES}))
 
 both = pytest.mark.parametrize("twin", [COMPILED, PLAIN], ids=lambda twin: twin.id)
 
@@ -82,7 +121,7 @@ def columns_value(columns: RecordColumns) -> dict[str, Any]:
     return found
 
 
-def validation_value(validation: Any) -> dict[str, Any]:
+def validation_value(validation: Validation) -> dict[str, Any]:
     names = (
         "first_offset last_offset record_count batch_count size max_timestamp offset_of_max_timestamp "
         "last_offset_of_max_batch needs_decompression problem fault record_index"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -222,18 +222,28 @@ def test_a_fetch_response_is_written_as_kio_writes_it(version: int, response: fe
     assert fetch.write_fetch_response(version, response) == [by_kio]
 
 
+def bytes_of(part: Sized) -> bytes:
+    if isinstance(part, StoredRecords):
+        return part.data
+    assert isinstance(part, bytes | bytearray)
+    return bytes(part)
+
+
+def stored_in_file(data: fetch.PartitionData) -> fetch.PartitionData:
+    return data._replace(records=StoredRecords(bytes_of(data.records)))
+
+
 @settings(max_examples=40, deadline=None)
 @given(version=st.integers(fetch.OLDEST, fetch.LATEST), response=FETCHED)
 def test_records_that_are_not_in_memory_are_parts_of_their_own(version: int, response: fetch.FetchResponse) -> None:
     in_memory = fetch.write_fetch_response(version, response)
     topics = [
-        topic._replace(partitions=[data._replace(records=StoredRecords(data.records)) for data in topic.partitions])
-        for topic in response.responses
+        topic._replace(partitions=[stored_in_file(data) for data in topic.partitions]) for topic in response.responses
     ]
     parts = fetch.write_fetch_response(version, response._replace(responses=topics))
     stored = [part.data for part in parts if isinstance(part, StoredRecords)]
     assert stored == [data.records for topic in response.responses for data in topic.partitions]
-    assert b"".join(part.data if isinstance(part, StoredRecords) else part for part in parts) == in_memory[0]
+    assert b"".join(bytes_of(part) for part in parts) == in_memory[0]
 
 
 API_VERSIONS = st.integers(0, VERSIONS[ApiKey.API_VERSIONS].latest)
@@ -293,6 +303,11 @@ METADATA = st.builds(
 )
 
 
+def partitions_of(topic: metadata.MetadataResponseTopic) -> Sequence[metadata.MetadataResponsePartition]:
+    """Return the partitions as ``METADATA`` draws them: not yet encoded."""
+    return cast("Sequence[metadata.MetadataResponsePartition]", topic.partitions)
+
+
 @settings(max_examples=100, deadline=None)
 @given(version=st.integers(metadata.OLDEST, metadata.LATEST), response=METADATA, has_nulls=st.booleans())
 def test_a_metadata_response_is_written_as_kio_writes_it(
@@ -305,7 +320,7 @@ def test_a_metadata_response_is_written_as_kio_writes_it(
         topics = [topic._replace(name=None) for topic in topics]
     by_kio = write_response(ApiKey.METADATA, version, values_of(response._replace(topics=topics)))
     encoded = [
-        topic._replace(partitions=[metadata.write_partition(version, part) for part in topic.partitions])
+        topic._replace(partitions=[metadata.write_partition(version, part) for part in partitions_of(topic)])
         for topic in topics
     ]
     assert metadata.write_metadata_response(version, response._replace(topics=encoded)) == by_kio

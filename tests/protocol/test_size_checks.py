@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,7 @@ MANY = b"\xff\xff\xff\xff\x0f"
 def test_a_valid_request_is_walked_to_its_end(api: ApiKey, data: st.DataObject) -> None:
     version = data.draw(st.integers(VERSIONS[api].oldest, VERSIONS[api].latest))
     body = write_request(api, version, data.draw(requests(api, version)))
-    message = struct_class(api, Direction.REQUEST, version)
+    message: Any = struct_class(api, Direction.REQUEST, version)
     reader = FieldReader(memoryview(body), is_flexible=message.__flexible__)
     size_checks._struct_walk(message)(reader)
     assert reader.left == 0

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.twins import DecoderLimits
 from tidelog.kernel import BatchTable, ColumnDecoder, Stop, crc32c, scan_batches
 from tidelog.model import (
     ConfigError,
@@ -256,7 +257,8 @@ def test_what_cannot_be_built() -> None:
 def test_limits_of_the_decoder_cut_columns_but_no_record(codec: int) -> None:
     records = sample(2_000)
     data = b"".join(build_batches(columns_from_records(records), max_batch_bytes=3_000, codec=codec))
-    for options in ({"max_rows": 1}, {"max_bytes": 10_000}, {"limit_bytes": 9_000}):
+    limits: list[DecoderLimits] = [{"max_rows": 1}, {"max_bytes": 10_000}, {"limit_bytes": 9_000}]
+    for options in limits:
         parts = list(decode_columns(data, scan(data), ColumnDecoder(**options)))
         assert len(parts) > 10
         assert [record for columns in parts for record in iter_records(columns)] == records

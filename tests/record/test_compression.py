@@ -15,6 +15,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import Buffer
 
 from tidelog.model import ConfigError, CorruptRecordError, UnsupportedCompressionError
 from tidelog.record.attributes import CODECS, GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -24,7 +25,7 @@ COMPRESSING = [GZIP, SNAPPY, LZ4, ZSTD]
 XERIAL_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 
-def plain_of(codec: int, data: bytes, **options: int) -> bytes:
+def plain_of(codec: int, data: Buffer, **options: int) -> bytes:
     return bytes(decompress(codec, data, **options))
 
 
@@ -176,7 +177,7 @@ def test_bombs_are_refused_in_bounded_memory(name: str) -> None:
 def test_flipped_bits_give_bytes_or_corrupt(codec: int) -> None:
     rng = random.Random(codec)
     packed = compress(codec, text(3_000))
-    outcomes = set()
+    outcomes: set[int | type[CorruptRecordError]] = set()
     for _ in range(2_000):
         flipped = bytearray(packed)
         for _ in range(rng.randint(1, 3)):

@@ -9,6 +9,7 @@ import zlib
 
 import pytest
 
+from kernel.twins import DecoderLimits
 from legacy_messages import LOG_APPEND, Message, encode_set
 from tidelog.kernel import ColumnDecoder, Stop, scan_batches
 from tidelog.model import CorruptRecordError, Record, TimestampType, UnsupportedCompressionError
@@ -37,7 +38,7 @@ def mixed_log() -> tuple[bytes, list[Record]]:
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_rows": 3}, {"limit_bytes": 120}], ids=str)
-def test_mixed_logs(limits: dict[str, int]) -> None:
+def test_mixed_logs(limits: DecoderLimits) -> None:
     data, records = mixed_log()
     table = scan_batches(data)
     assert table.stop is Stop.END

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typing_extensions import Unpack
 
 from golden_sets import SETS, manifest
+from kernel.twins import DecoderLimits
 from tidelog.kernel import ColumnDecoder, RecordColumns, Stop, scan_batches
 from tidelog.model import Record
 from tidelog.record.decode import decode_columns, iter_records
@@ -33,7 +35,7 @@ def manifest_line(record: Record) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
-def read_partition(directory: Path, start: int, end: int, **limits: int) -> Iterator[RecordColumns]:
+def read_partition(directory: Path, start: int, end: int, **limits: Unpack[DecoderLimits]) -> Iterator[RecordColumns]:
     decoder = ColumnDecoder(start_offset=start, end_offset=end, **limits)
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()

@@ -105,7 +105,7 @@ def kafkas_fields(
     for field in fields:
         name = field["name"][0].lower() + field["name"][1:]
         kind = "boolean" if field["type"] == "bool" else field["type"].replace("[]bool", "[]boolean")
-        versions = both(Versions.parse(field.get("versions", field.get("taggedVersions"))), within)
+        versions = both(Versions.parse(field["versions" if "versions" in field else "taggedVersions"]), within)
         nullable = both(Versions.parse(field["nullableVersions"]) if "nullableVersions" in field else NEVER, versions)
         inner = field.get("fields") or structures.get(kind.removeprefix("[]"), [])
         yield f"{path}{name}", kind, versions, nullable, field.get("tag"), default_of(field, kind)

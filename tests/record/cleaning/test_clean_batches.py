@@ -1,6 +1,7 @@
 """The batches after a clean: a case for each row of the tables in ``clean_batches``."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tidelog.record.control import EndTransactionMarker
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_loses_nothing_is_copied(codec):
+def test_a_batch_that_loses_nothing_is_copied(codec: str) -> None:
     data = batch_of(record(3, b"a"), record(7, b"b"), base_offset=2, last_offset=9, codec=codec, leader_epoch=4)
     cleaned = clean(data)
     assert bytes(cleaned.data) == data
@@ -23,8 +24,14 @@ def test_a_batch_that_loses_nothing_is_copied(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_loses_records_keeps_its_fields(codec):
-    fields = {"codec": codec, "leader_epoch": 4, "producer_id": 8, "producer_epoch": 1, "base_sequence": 17}
+def test_a_batch_that_loses_records_keeps_its_fields(codec: str) -> None:
+    fields: dict[str, Any] = {
+        "codec": codec,
+        "leader_epoch": 4,
+        "producer_id": 8,
+        "producer_epoch": 1,
+        "base_sequence": 17,
+    }
     data = batch_of(record(10, b"a"), record(11, b"b"), record(12, b"c"), record(13, b"b"), **fields)
     data += batch_of(record(14, b"c"), record(15, b"a"), **fields)
     cleaned = clean(data)
@@ -34,7 +41,7 @@ def test_a_batch_that_loses_records_keeps_its_fields(codec):
     assert (cleaned.stats.records_read, cleaned.stats.records_kept) == (6, 3)
 
 
-def test_timestamps_of_the_log_stay():
+def test_timestamps_of_the_log_stay() -> None:
     data = batch_of(
         record(0, b"a"), record(1, b"a"), record(2, b"b"), timestamp_type=TimestampType.LOG_APPEND, append_time_ms=5555
     )
@@ -46,7 +53,7 @@ def test_timestamps_of_the_log_stay():
     assert cleaned.table.row(0).base_timestamp == 5555
 
 
-def test_a_tombstone_gets_a_delete_horizon_and_goes_when_it_has_passed():
+def test_a_tombstone_gets_a_delete_horizon_and_goes_when_it_has_passed() -> None:
     data = batch_of(record(0, b"a"), record(1, b"b", None), record(2, b"c"))
     first = clean(data)
     row = first.table.row(0)
@@ -63,14 +70,14 @@ def test_a_tombstone_gets_a_delete_horizon_and_goes_when_it_has_passed():
     assert later.table.row(0).base_timestamp == NOW + 1000
 
 
-def test_a_record_without_a_key_goes_and_is_counted():
+def test_a_record_without_a_key_goes_and_is_counted() -> None:
     data = batch_of(record(0, None), record(1, b"a"))
     cleaned = clean(data)
     assert [found.offset for found in records_of(cleaned)] == [1]
     assert cleaned.stats.invalid_records == 1
 
 
-def test_what_lies_above_the_map_stays():
+def test_what_lies_above_the_map_stays() -> None:
     data = batch_of(record(0, b"a"), record(1, b"a"), record(2, None), record(3, b"a", None))
     offset_map = OffsetMap(2400, key=bytes(16))
     offset_map.put(b"a", 1)
@@ -79,7 +86,7 @@ def test_what_lies_above_the_map_stays():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_loses_everything(codec):
+def test_a_batch_that_loses_everything(codec: str) -> None:
     data = batch_of(
         record(5, b"a"), record(8, b"b"), base_offset=4, last_offset=9, producer_id=3, producer_epoch=2,
         base_sequence=6, codec=codec, leader_epoch=1, transactional=True,
@@ -98,7 +105,7 @@ def test_a_batch_that_loses_everything(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_discarded_batches_are_not_opened(codec):
+def test_discarded_batches_are_not_opened(codec: str) -> None:
     data = batch_of(record(0, b"a"), record(1, b"b"), codec=codec)
     assert bytes(clean(data, discard=True).data) == b""
     deleted = clean(data, retention=Retention.DELETE)
@@ -108,7 +115,7 @@ def test_discarded_batches_are_not_opened(codec):
     assert (kept.stats.records_read, kept.stats.records_kept) == (2, 0)
 
 
-def test_markers_stay_until_their_horizon():
+def test_markers_stay_until_their_horizon() -> None:
     marker = EndTransactionMarker(committed=True, coordinator_epoch=3)
     data = bytes(build_end_transaction_batch(marker, base_offset=7, timestamp=2000, producer_id=1, producer_epoch=0))
     offset_map = OffsetMap(2400, key=bytes(16))
@@ -122,7 +129,7 @@ def test_markers_stay_until_their_horizon():
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)])
-def test_legacy_messages_become_v2_batches(magic, codec):
+def test_legacy_messages_become_v2_batches(magic: int, codec: int) -> None:
     messages = [MessageFields(2000 + n, key, value) for n, (key, value) in enumerate(
         [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (None, b"4"), (b"c", None)]
     )]  # fmt: skip
@@ -144,7 +151,7 @@ def test_legacy_messages_become_v2_batches(magic, codec):
         clean(data, retention=Retention.RETAIN_EMPTY, discard=True)
 
 
-def test_legacy_messages_with_the_time_of_the_log():
+def test_legacy_messages_with_the_time_of_the_log() -> None:
     messages = [MessageFields(2000, b"a", b"1"), MessageFields(2001, b"b", b"2"), MessageFields(2002, b"a", b"3")]
     data = bytes(build_set(messages, magic=1, base_offset=5, codec=3, append_time_ms=9999))
     cleaned = clean(data)
@@ -153,7 +160,7 @@ def test_legacy_messages_with_the_time_of_the_log():
     assert [(one.offset, one.timestamp) for one in records_of(cleaned)] == [(6, 9999), (7, 9999)]
 
 
-def test_a_chunk_from_the_middle_of_a_file():
+def test_a_chunk_from_the_middle_of_a_file() -> None:
     data = batch_of(record(0, b"a")) + batch_of(record(1, b"a"), record(2, b"b"))
     table = scan_batches(data, base_position=5000)
     offset_map = OffsetMap(2400, key=bytes(16))
@@ -165,7 +172,7 @@ def test_a_chunk_from_the_middle_of_a_file():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_damage_is_refused_where_it_is(codec):
+def test_damage_is_refused_where_it_is(codec: str) -> None:
     good = batch_of(record(0, b"a"))
     data = bytearray(good + batch_of(record(1, b"a"), codec=codec))
     data[-1] ^= 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from typing_extensions import Buffer
 
 from legacy_build import MessageFields, build_set
 from record.cleaning.dirty_batches import CODECS, batch_of, record
@@ -9,11 +10,11 @@ from tidelog.kernel import OffsetMap, scan_batches
 from tidelog.record.cleaning import hash_keys, put_keys
 
 
-def new_map(slots=100):
+def new_map(slots: int = 100) -> OffsetMap:
     return OffsetMap(24 * slots, key=bytes(16), load_factor=0.5)
 
 
-def put(offset_map, data, start_offset=0, wanted=None):
+def put(offset_map: OffsetMap, data: Buffer, start_offset: int = 0, wanted: list[bool] | None = None) -> bool:
     table = scan_batches(data)
     chosen = np.ones(len(table), np.bool_) if wanted is None else np.array(wanted)
     hashed = hash_keys(offset_map, data, table, wanted=chosen, start_offset=start_offset)
@@ -21,7 +22,7 @@ def put(offset_map, data, start_offset=0, wanted=None):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_latest_offset_of_each_key(codec):
+def test_the_latest_offset_of_each_key(codec: str) -> None:
     data = batch_of(
         record(0, b"a"), record(1, None), record(2, b"b"), record(3, b"a", None), last_offset=5, codec=codec
     )
@@ -33,7 +34,7 @@ def test_the_latest_offset_of_each_key(codec):
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 3)])
-def test_legacy_messages(magic, codec):
+def test_legacy_messages(magic: int, codec: int) -> None:
     messages = [MessageFields(0, key, b"x") for key in (b"a", b"b", None, b"a")]
     offset_map = new_map()
     assert put(offset_map, build_set(messages, magic=magic, base_offset=10, codec=codec))
@@ -41,7 +42,7 @@ def test_legacy_messages(magic, codec):
     assert offset_map.latest_offset == 13
 
 
-def test_records_below_the_start_are_passed_over():
+def test_records_below_the_start_are_passed_over() -> None:
     data = batch_of(record(0, b"a")) + batch_of(record(1, b"b"), record(2, b"c"))
     offset_map = new_map()
     assert put(offset_map, data, start_offset=2)
@@ -51,7 +52,7 @@ def test_records_below_the_start_are_passed_over():
     assert below.latest_offset == -1
 
 
-def test_batches_not_wanted_move_the_latest_offset_only():
+def test_batches_not_wanted_move_the_latest_offset_only() -> None:
     data = batch_of(record(0, b"a")) + batch_of(record(1, b"a"), record(2, b"b"), last_offset=4, codec="lz4")
     offset_map = new_map()
     assert put(offset_map, data, wanted=[True, False])
@@ -59,7 +60,7 @@ def test_batches_not_wanted_move_the_latest_offset_only():
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_full_map_stops_at_the_next_key_even_one_it_knows(codec):
+def test_a_full_map_stops_at_the_next_key_even_one_it_knows(codec: str) -> None:
     data = batch_of(record(0, b"a"), record(1, b"b"), record(2, None), record(3, b"a"), record(4, b"c"), codec=codec)
     offset_map = new_map(slots=4)
     assert not put(offset_map, data)
