@@ -1,16 +1,14 @@
 """Batches into columns: every field, projections, ranges, limits, and the state after a corrupt batch."""
 
 import threading
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from typing_extensions import Buffer
 
 from kernel.batch_bytes import batch, message, record, varint
-from kernel.twins import COMPILED, Twin, both, columns_value
+from kernel.twins import COMPILED, Twin, both, columns_value, numbers, parts
 from tidelog.kernel import BatchTable, Fault, RecordColumns, scan_batches
 from tidelog.model import CorruptRecordError
 
@@ -27,24 +25,6 @@ def decode(twin: Twin, data: Buffer, **options: Any) -> RecordColumns:
     table = scan_batches(data)
     assert decoder.add_batches(data, table) == len(table)
     return decoder.finish()
-
-
-def numbers(column: npt.NDArray[np.int32] | None) -> list[int]:
-    assert column is not None
-    found: list[int] = column.tolist()
-    return found
-
-
-def parts(
-    offsets: npt.NDArray[np.int32] | None, data: memoryview | None, valid: Iterable[bool] | None
-) -> list[bytes | None]:
-    assert offsets is not None
-    assert data is not None
-    assert valid is not None
-    return [
-        bytes(data[start:end]) if flag else None
-        for start, end, flag in zip(offsets[:-1], offsets[1:], valid, strict=True)
-    ]
 
 
 @both

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from kernel.reference import (
@@ -119,6 +120,26 @@ def columns_value(columns: RecordColumns) -> dict[str, Any]:
         else:
             found[name] = value
     return found
+
+
+def numbers(column: npt.NDArray[np.int32] | None) -> list[int]:
+    """Return the numbers of a column that must be there."""
+    assert column is not None
+    found: list[int] = column.tolist()
+    return found
+
+
+def parts(
+    offsets: npt.NDArray[np.int32] | None, data: memoryview | None, valid: Iterable[bool] | None
+) -> list[bytes | None]:
+    """Return each row's bytes of a column that must be there."""
+    assert offsets is not None
+    assert data is not None
+    assert valid is not None
+    return [
+        bytes(data[start:end]) if flag else None
+        for start, end, flag in zip(offsets[:-1], offsets[1:], valid, strict=True)
+    ]
 
 
 def validation_value(validation: Validation) -> dict[str, Any]:
