@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.frames import length_prefix
@@ -72,7 +72,7 @@ class WireClient:
         self._client_id = client_id
         self._next_id = 0
 
-    def __enter__(self) -> WireClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

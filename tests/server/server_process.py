@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 RUN = "from tidelog.cli.main import main; main()"
 ANY_PORT = "PLAINTEXT://127.0.0.1:0"

@@ -176,7 +176,7 @@ def names(*topics: str | None, topic_id: UUID | None = None) -> list[dict[str, A
 
 def topics_described() -> Iterator[Asked]:
     for version in range(14):
-        everything = [] if version == 0 else None
+        everything: list[Any] | None = [] if version == 0 else None
         yield asked(f"metadata of all, version {version}", ApiKey.METADATA, version, topics=everything)
         yield asked(
             f"metadata of some, version {version}",

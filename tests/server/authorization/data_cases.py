@@ -144,7 +144,7 @@ def writing() -> Iterator[Case]:
     def in_transaction(world: World) -> Values:
         producer_id, epoch = world.producers[TRANSACTION]
         records = records_of(producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
-        topics = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records}]}]
+        topics: list[Values] = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records}]}]
         return _produced(topics, transactional_id=TRANSACTION)
 
     transactional = asked(ApiKey.PRODUCE, in_transaction, version=12, name="in a transaction")

@@ -9,6 +9,7 @@ from pathlib import Path
 from server.authorization.world import SETTINGS, World
 from server.harness import BrokerHome, running_broker
 from tidelog.server.authorization.acl import Acl
+from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import Response
 from tidelog.server.security.principal import ANONYMOUS, Principal
@@ -29,7 +30,9 @@ def authenticated(
 def guarded_broker(directory: Path) -> Iterator[BrokerHome]:
     settings = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
     with running_broker(directory, **settings) as running:
-        running.broker.service.interceptor = authenticated
+        service = running.broker.service
+        assert isinstance(service, Dispatcher)
+        service.interceptor = authenticated
         yield running
 
 

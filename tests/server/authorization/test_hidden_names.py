@@ -11,10 +11,11 @@ import pytest
 from server.authorization.case import on_group, on_topic, on_transaction
 from server.authorization.guarded_broker import ANN, guarded_broker, may
 from server.authorization.world import World
-from server.harness import PATIENCE_S, BrokerHome, WireClient
+from server.harness import BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.authorization.operation import Operation
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 HIDDEN = "payroll-to-be-transferred-to-the-bank-in-Europe-0001"
 MINE = "mine"

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.authorization.acl import Acl
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 TOPIC, GROUP, CONSUMERS, TRANSACTION = "t", "g", "k", "x"
 HIDDEN: Final = "hidden"

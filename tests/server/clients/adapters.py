@@ -11,7 +11,7 @@ import kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from kafka.codec import has_snappy
 
-from server.harness import PATIENCE_S
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 Result = TypeVar("Result")
 

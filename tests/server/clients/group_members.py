@@ -37,7 +37,7 @@ class Member(Protocol):
 
 class ConfluentMember:
     def __init__(self, bootstrap: str, group: str, **settings: Any) -> None:
-        config = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+        config: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
         config |= {"enable.auto.commit": False, "log_level": 0}
         if settings.get("group.protocol") != "consumer":
             config["heartbeat.interval.ms"] = HEARTBEAT_MS

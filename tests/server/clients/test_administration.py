@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 from kafka.admin import KafkaAdminClient
 
-from server.harness import PATIENCE_S
 from tidelog.testing import Broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from server.clients.traffic import PARTITIONS, AiokafkaTraffic, KafkaPythonTraffic, Traffic
-from server.harness import PATIENCE_S
 from server.lasting_server import LastingServer
 from tidelog import open_directory
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 A_ROUND = 200
 

@@ -31,9 +31,9 @@ from confluent_kafka.admin import (
 )
 
 from server.clients.adapters import Librdkafka, Sent
-from server.harness import PATIENCE_S
 from server.lasting_server import LastingServer
 from tidelog import open_directory
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 OF_EACH_KIND = 6
 BEFORE, AFTER = (

@@ -19,10 +19,10 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from server.harness import PATIENCE_S
 from server.server_process import serving
 from tidelog import open_directory
 from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 PARTITIONS = 3
 ACKNOWLEDGED_A_ROUND = 300

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from server.clients.adapters import ADAPTERS, Librdkafka, Sent, run
-from server.harness import PATIENCE_S
 from tidelog.testing import Broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 BEGIN_MS = 1_700_000_000_000
 SENT = [Sent(b"%d" % number, timestamp=BEGIN_MS + number * 1000) for number in range(20)]

@@ -10,10 +10,11 @@ import aiokafka
 import confluent_kafka
 import pytest
 
-from server.clients.adapters import ADAPTERS, PATIENCE_S, Adapter, Sent
+from server.clients.adapters import ADAPTERS, Adapter, Sent
 from server.data.data_home import eventually
 from server.security.certificates import CLIENT_NAME, authority
 from server.security.logins import LISTENERS, MECHANISMS, PASSWORD, SecureHome, secure_broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 RECORDS = [Sent(b"value", b"key"), Sent(b"much " * 50_000)]
 CASES = [

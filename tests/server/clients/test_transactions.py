@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from server.clients.adapters import Librdkafka, Sent, run
-from server.harness import KEEPING, PATIENCE_S
+from server.harness import KEEPING
 from tidelog.testing import ApiKey, Broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 
 @pytest.fixture

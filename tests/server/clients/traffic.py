@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import aiokafka
 import kafka
 
-from server.harness import PATIENCE_S
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 PARTITIONS = 2
 AT_ONCE = 20

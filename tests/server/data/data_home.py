@@ -10,13 +10,14 @@ from typing import Any
 from uuid import UUID
 
 from log_maker import BASE_TIME, batch
-from server.harness import PATIENCE_S, BrokerHome, WireClient, running_broker
+from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.kernel import scan_batches
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.schemas import Struct
 from tidelog.server.metadata.requests import NewTopic
 from tidelog.server.replicas.partition import Partition
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 WITH_NAMES = 12
 """The last version of Produce and Fetch that contains topic names."""
@@ -53,7 +54,7 @@ class DataHome:
 
     def send_produce(
         self,
-        records: bytes | None,
+        records: bytes | bytearray | None,
         topic: str = "t",
         number: int = 0,
         *,
@@ -68,7 +69,7 @@ class DataHome:
             ApiKey.PRODUCE, version, acks=acks, timeout=timeout, topic_data=topics, transactional_id=transactional_id
         )
 
-    def produce(self, records: bytes | None, topic: str = "t", number: int = 0, **options: Any) -> Struct:
+    def produce(self, records: bytes | bytearray | None, topic: str = "t", number: int = 0, **options: Any) -> Struct:
         """Return the partition's part of the response."""
         version = options.get("version", WITH_NAMES)
         sent = self.send_produce(records, topic, number, **options)

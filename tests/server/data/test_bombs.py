@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from log_maker import batch, crc32c, varint
+from log_maker import batch, varint
 from server.data.data_home import WITH_NAMES, codes, data_home, records
 from server.harness import KEEPING
+from tidelog.kernel import crc32c
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.attributes import GZIP, ZSTD

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_a_broker_of_cordoned_directories_gets_no_partition(two: DataHome) -> No
     assert reported(two) == {"one", "two"}
     for assignments in ((), [(0, [1])]):
         new = WantedTopic(name="t", assignments=assignments)
-        (result,) = two.home.run(lambda new=new: two.home.broker.metadata.create_topics([new]))
+        (result,) = two.home.run(partial(two.home.broker.metadata.create_topics, [new]))
         assert "all their log directories cordoned" in result.message or "are cordoned" in result.message
 
 

@@ -9,10 +9,11 @@ import threading
 import pytest
 
 from server.data.data_home import DataHome, records
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.server.handlers.data import fetch
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS = 3

@@ -51,6 +51,7 @@ class GroupBroker:
 
     def find(self, group: str = "g") -> Struct:
         """Send FindCoordinator, which creates the offsets topic."""
+        found: Struct
         (found,) = self.client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
         return found
 

@@ -12,12 +12,12 @@ import pytest
 
 from log_maker import batch
 from server.groups.group_broker import GroupBroker, group_broker
-from server.harness import PATIENCE_S
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, TopicPartition
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.storage.log.partition_log import LogReadRequest
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 VERSION = VERSIONS[ApiKey.OFFSET_COMMIT].oldest + 6
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -64,7 +64,8 @@ def counts(groups: GroupBroker) -> list[int]:
     """Return the number of records in each batch of the log, including transaction markers."""
     log = groups.harness.broker.replicas.partition(OFFSETS).log
     data = log.read(LogReadRequest(start_offset=0, isolation=Isolation.LOG_END, max_bytes=1 << 20)).data()
-    return scan_batches(data).record_count.tolist()
+    found: list[int] = scan_batches(data).record_count.tolist()
+    return found
 
 
 @pytest.fixture

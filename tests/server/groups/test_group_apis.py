@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from server.groups.group_broker import GroupBroker, group_broker
-from server.harness import PATIENCE_S, BrokerHome, WireClient
+from server.harness import BrokerHome, WireClient
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -17,6 +17,7 @@ from tidelog.server.authorization.operation import SUPPORTED, operation_bits
 from tidelog.server.authorization.resource import AclResourceType
 from tidelog.server.topics.internal_topics import partition_of
 from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 NO_SUBSCRIPTION = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
 from server.security.certificates import authority, server_identity
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.frames import length_prefix
@@ -25,7 +25,7 @@ from tidelog.server.network.send_queue import Part
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.listener_security import OPEN, ListenerSecurity, SecurityProtocol
 from tidelog.server.security.tls_settings import TlsSettings
-from tidelog.testing.broker.loop_thread import LoopThread
+from tidelog.testing.broker.loop_thread import PATIENCE_S, LoopThread
 from tidelog.testing.manual_clock import ManualClock
 from tidelog.testing.manual_timers import ManualTimers
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from server.harness import PATIENCE_S
 from server.network.listener_harness import ListenerHarness, echo, listening, reply, sendfile_counts, tls
 from tidelog.model import LogOffsetMetadata
 from tidelog.server.network.connection import Reply
 from tidelog.server.security.listener_security import OPEN
 from tidelog.storage.fs import LOCAL, File
 from tidelog.storage.segment.segment_read import SegmentRead
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 MEBIBYTE = 1 << 20
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_addresses_without_one_of_their_own_have_the_general_quota_each() -> Non
     rates = ConnectionRates(RateLimits())
     rates.change_quotas({None: 1.0, ADDRESS: 2.0})
     for address, burst in (("::1", 10), ("127.0.0.2", 10), (ADDRESS, 20)):
-        assert until_one_waits(lambda address=address: rates.count_address(LISTENER, address, 0))[0] == burst
+        assert until_one_waits(partial(rates.count_address, LISTENER, address, 0))[0] == burst
     rates.change_quotas({})
     assert rates.count_address(LISTENER, "::1", 0) == 0
 

@@ -69,7 +69,7 @@ class Home(NamedTuple):
     def _is_missing(self, client: WireClient, name: str) -> bool:
         answer = client.call(ApiKey.METADATA, topics=[{"name": name}], allow_auto_topic_creation=False)
         (topic,) = answer.topics
-        return topic.error_code != 0 or topic.partitions[0].leader_id < 0
+        return bool(topic.error_code != 0 or topic.partitions[0].leader_id < 0)
 
 
 @pytest.fixture(scope="module")

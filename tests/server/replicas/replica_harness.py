@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from log_maker import BASE_TIME, batch
 from tidelog.model import TopicPartition
@@ -26,6 +26,7 @@ from tidelog.testing.manual_timers import ManualTimers
 
 NODE = 1
 T0 = TopicPartition("t", 0)
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -140,8 +141,10 @@ class ReplicaHarness:
         return self.partition(name).log
 
 
-async def in_this_thread(function: Callable[..., Result], *args: Any) -> Result:
-    return function(*args)
+async def in_this_thread(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    return function(*args, **kwargs)
 
 
 def records(*values: bytes) -> bytearray:
@@ -154,4 +157,4 @@ async def soon(work: Awaitable[Result]) -> asyncio.Task[Result]:
     task = asyncio.ensure_future(work)
     for _ in range(5):
         await asyncio.sleep(0)
-    return task  # type: ignore[return-value] # a coroutine becomes a task
+    return task

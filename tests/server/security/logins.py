@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from server.harness import BrokerHome, WireClient
@@ -80,7 +81,7 @@ class SecureHome(BrokerHome):
             salt = random_salt()
             salted = salted_password(mechanism, password, iterations=iterations, salt=salt)
             new = ScramUpsertion(user, int(mechanism), iterations, salt, salted)
-            outcomes = self.run(lambda new=new: self.server.metadata.alter_scram_users([], [new]))
+            outcomes = self.run(partial(self.server.metadata.alter_scram_users, [], [new]))
             assert not outcomes[user].is_failure, outcomes
 
     def wire(self, name: str) -> WireClient:

@@ -28,7 +28,7 @@ def test_users_there_are_not_look_as_those_that_there_are() -> None:
 
 
 def test_they_are_the_same_after_a_restart(tmp_path: Path) -> None:
-    seen = []
+    seen: list[list[list[str]]] = []
     for _ in range(2):
         with SecureHome(tmp_path) as home:
             if not seen:
@@ -42,4 +42,5 @@ def challenge(home: SecureHome, user: str) -> list[str]:
     with home.wire("SASL") as client:
         handshake(client, SHA_256.title)
         answer = token(client, Client(user=user).first())
-        return answer.auth_bytes.decode().split(",")[1:]
+        message: bytes = answer.auth_bytes
+        return message.decode().split(",")[1:]

@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from server.clients.adapters import Librdkafka, Sent
-from server.harness import PATIENCE_S
 from server.lasting_server import LastingServer
 from server.spark.spark_client import SparkClient
 from spark.oldest_process import SparkError
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 BEGIN_MS = 1_700_000_000_000

@@ -86,6 +86,7 @@ def test_log_directories(tools: KafkaTools, broker: BrokerHome) -> None:
     assert directory["logDir"] == str(broker.directory)
     (partition,) = directory["partitions"]
     assert (partition["partition"], partition["offsetLag"], partition["isFuture"]) == ("sizes-0", 0, False)
+    assert broker.directory is not None
     assert partition["size"] == sum(file.stat().st_size for file in broker.directory.glob("sizes-0/*.log"))
 
 

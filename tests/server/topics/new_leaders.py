@@ -9,9 +9,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.schemas import Struct
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 _LATEST = -1
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from server.harness import PATIENCE_S, WireClient
+from server.harness import WireClient
 from server.server_process import ANY_PORT, ServerProcess, serving
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
 from tidelog.storage.fs import LOCAL
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 LISTENS = ("--override", f"listeners={ANY_PORT}")
 

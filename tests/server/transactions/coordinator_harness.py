@@ -109,7 +109,7 @@ class CoordinatorHarness:
                 task.cancel()
             self.settle()
         self.epoch += 1
-        self.coordinator = self._new_coordinator()
+        self.coordinator: TransactionCoordinator = self._new_coordinator()
         self.coordinator.start()
         for number in range(STATE_PARTITIONS):
             self.coordinator.elected(number, self.epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from server.harness import PATIENCE_S
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 SINGLE_NODE = {
     "offsets_topic_replication_factor": "1",

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from real_kafka.java import java_command
-from server.harness import PATIENCE_S, BrokerHome, running_broker
+from server.harness import BrokerHome, running_broker
 from server.transactions.librdkafka import SINGLE_NODE, committed, polled, reader, transactional
 from tidelog.server.metadata.requests import NewTopic
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 INPUT, OUTPUT = "input", "output"
 BATCH = 25
@@ -74,7 +75,7 @@ def run_worker(home: BrokerHome, *, dies: bool) -> bool:
     """Process one batch from the input to the output. Return False at the end of the input."""
     producer, consumer = transactional(home.bootstrap), reader(home.bootstrap, "workers")
     consumer.subscribe([INPUT])
-    taken = []
+    taken: list[Message] = []
     while len(taken) < BATCH and (message := polled(consumer)) is not None:
         taken.append(message)
     producer.begin_transaction()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from server.harness import PATIENCE_S, running_broker
+from server.harness import running_broker
 from server.transactions.librdkafka import SINGLE_NODE, committed, polled, reader, transactional
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 INPUT, OUTPUT, GROUP = "input", "output", "workers"
 BATCH = 20
@@ -34,7 +35,7 @@ class Worker:
         """Process a batch. Return False if there is none."""
         start = self._committed()
         self._consumer.assign([TopicPartition(INPUT, 0, start)])
-        taken = []
+        taken: list[Message] = []
         while len(taken) < BATCH and (message := polled(self._consumer)) is not None:
             taken.append(message)
         if not taken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -182,7 +183,7 @@ def test_transactions_of_version_1_keep_their_epoch(old_world: CoordinatorHarnes
         old_world.add(producer, EVENTS)
         assert old_world.end(producer, committed) == producer
         old_world.end(producer, committed)
-        assert refusal(lambda c=committed: old_world.end(producer, not c)) is ErrorCode.INVALID_TXN_STATE
+        assert refusal(partial(old_world.end, producer, not committed)) is ErrorCode.INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
