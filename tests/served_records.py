@@ -89,16 +89,19 @@ def _entry(low: int, high: int, messages: list[Message]) -> dict[str, Any]:
 
 def _line(message: Message) -> bytes:
     kind, timestamp = message.timestamp()
+    headers = message.headers() or []
+    assert isinstance(headers, list)
     fields = [
         message.offset(),
         kind,
         timestamp if kind else 0,
         _hex(message.key()),
         _hex(message.value()),
-        [[key, _hex(value)] for key, value in message.headers() or ()],
+        [[key, _hex(value)] for key, value in headers],
     ]
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
-def _hex(data: bytes | None) -> str | None:
+def _hex(data: bytes | str | None) -> str | None:
+    assert not isinstance(data, str)
     return None if data is None else data.hex()

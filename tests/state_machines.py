@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 def run_machine(machine: type[RuleBasedStateMachine], *, steps: int, examples: int) -> None:
     """Run ``examples`` examples of at most ``steps`` steps each."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

@@ -43,7 +43,7 @@ class CrashWalk(Generic[_S]):
     _failure: BaseException | None = field(default=None, init=False)
     """The error of an examination, stored so that the operation does not handle it as its own."""
 
-    def run(self, story: _S, operation: Callable[[_S], None]) -> None:
+    def run(self, story: _S, operation: Callable[[_S], object]) -> None:
         """Run the operation on a prepared story, and examine its crash points."""
         story.disk.before_call = lambda call: self._point(story, call)
         try:

@@ -148,7 +148,7 @@ class Broker:
         for directory in self.directories:
             directory.mkdir(parents=True, exist_ok=True)
         standalone = ["--standalone"] if self.voters_in_log else []
-        arguments = ["format", *standalone, "-t", CLUSTER_ID, "-c", self.write_properties()]
+        arguments = ["format", *standalone, "-t", CLUSTER_ID, "-c", str(self.write_properties())]
         run_java("kafka.tools.StorageTool", *arguments, release=self.release)
         self._leave_places()
 
@@ -168,7 +168,7 @@ class Broker:
             raise BrokerError("the broker runs already")
         properties = self.write_properties()
         shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
-        switches = QUICK_START if self.quick else ()
+        switches: tuple[str, ...] = QUICK_START if self.quick else ()
         if self.quick and not class_archive(self.release).exists():
             switches += (f"-XX:ArchiveClassesAtExit={self._new_archive}",)
         command = java_command(

@@ -24,6 +24,7 @@ from real_kafka.broker import Broker
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.inspect.dump import dump_json
 from tidelog.runtime import SYSTEM_CLOCK, ThreadScheduler
+from tidelog.runtime.executor import Arguments, Result
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType as OwnType
 from tidelog.server.metadata.broker_registration import BrokerEndpoint
@@ -51,6 +52,10 @@ SETTINGS = {"retention.ms": "1000000", "cleanup.policy": "compact"}
 
 Row = tuple[str, int, str]
 """The name, the version, and the fields in JSON."""
+
+
+async def in_thread(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class OwnNode:
                 directories=[self.directory],
                 clock=SYSTEM_CLOCK,
                 scheduler=scheduler,
-                in_thread=asyncio.to_thread,
+                in_thread=in_thread,
                 on_failure=lambda error: None,
             )
         )
@@ -210,9 +215,9 @@ def test_new_directories_are_formatted_alike(tmp_path: Path, ports: tuple[int, i
     own.live(begin, static)
 
     name = f"{METADATA}/{0:020}-{0:010}.checkpoint"
-    theirs, ours = (directory / name for directory in (kafka.directory, own.directory))
-    assert rows([theirs]) == rows([ours])
-    assert theirs.stat().st_size == ours.stat().st_size
+    checkpoints = [directory / name for directory in (kafka.directory, own.directory)]
+    assert rows(checkpoints[:1]) == rows(checkpoints[1:])
+    assert checkpoints[0].stat().st_size == checkpoints[1].stat().st_size
     written = {path.relative_to(kafka.directory).as_posix() for path in kafka.directory.rglob("*") if path.is_file()}
     assert written == {"meta.properties", name}
     theirs, ours = (

@@ -92,9 +92,11 @@ def librdkafka_consume(bootstrap: str, topic: str, count: int) -> list[ConsumedR
             for message in messages:
                 assert message.error() is None
                 kind, timestamp = message.timestamp()
-                consumed.append(
-                    (message.offset(), kind, timestamp, message.key(), message.value(), tuple(message.headers() or ()))
-                )
+                headers = message.headers() or []
+                assert isinstance(headers, list)
+                offset = message.offset()
+                assert offset is not None
+                consumed.append((offset, kind, timestamp, message.key(), message.value(), tuple(headers)))
         return consumed
     finally:
         consumer.close()

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 from confluent_kafka import Producer
@@ -58,12 +59,21 @@ class Writer(threading.Thread):
             self._producer.flush(60)
 
 
-def read_in_another_process(seconds: float, most_seconds: float, *partitions: Path) -> dict[str, int | list[str]]:
+class Met(TypedDict):
+    """The counts of the process that reads."""
+
+    conditions: list[str]
+    reads: int
+    segments: int
+    gaps: int
+
+
+def read_in_another_process(seconds: float, most_seconds: float, *partitions: Path) -> Met:
     program = Path(__file__).with_name("live_reader.py")
     command = [sys.executable, str(program), str(seconds), str(most_seconds), *map(str, partitions)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=most_seconds + 60)
     assert done.returncode == 0, done.stderr
-    met: dict[str, int | list[str]] = json.loads(done.stdout)
+    met: Met = json.loads(done.stdout)
     return met
 
 

@@ -160,6 +160,7 @@ def everything(bootstrap: str) -> dict[str, Any]:
         found[group] = {(place.topic, place.partition): place.offset for place in told}
         assert found[group] == places
     users = admin.describe_user_scram_credentials(sorted(USERS))
+    assert isinstance(users, dict)
     found["users"] = {
         name: sorted(
             (str(one.mechanism), one.iterations) for one in users[name].result(PATIENCE_S).scram_credential_infos
@@ -167,8 +168,14 @@ def everything(bootstrap: str) -> dict[str, Any]:
         for name in USERS
     }
     entries = admin.describe_acls(
-        AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        AclBindingFilter(  # its stub does not know that None stands for any name
+            ResourceType.ANY,
+            None,  # type: ignore[arg-type]
+            ResourcePatternType.ANY,
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            AclOperation.ANY,
+            AclPermissionType.ANY,
         )
     ).result(PATIENCE_S)
     found["acls"] = sorted(str(entry) for entry in entries)

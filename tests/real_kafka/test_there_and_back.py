@@ -148,7 +148,7 @@ class Clients:
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[tuple[str | None, str]]:
         """Return the keys and values of the topic's first partition."""
-        found = []
+        found: list[tuple[str | None, str]] = []
         with self._consumer("none", **{"isolation.level": isolation, "enable.partition.eof": True}) as consumer:
             consumer.assign([KafkaPartition(topic, 0, 0)])
             deadline = time.monotonic() + PATIENCE_S
@@ -157,7 +157,9 @@ class Clients:
                     if message.error() is not None:
                         return found
                     key = message.key()
-                    found.append((None if key is None else key.decode(), message.value().decode()))
+                    value = message.value()
+                    assert value is not None
+                    found.append((None if key is None else key.decode(), value.decode()))
         raise AssertionError(f"{topic} has no end: {found}")
 
     @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -111,7 +112,14 @@ def test_what_kafkas_tools_say(new_broker: BrokerFactory) -> None:
     assert transactions_tool(broker, "find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0") == []
 
     logs = {number: tidelog.open_log(broker.directory / f"{TOPIC}-{number}", read_only=True) for number in range(3)}
-    for spec, until in [(-2, None), (-1, "log_end"), (-3, "log_end"), (-4, None), (now_ms + 5001, "log_end")]:
+    asked: list[tuple[int, Literal["log_end"] | None]] = [
+        (-2, None),
+        (-1, "log_end"),
+        (-3, "log_end"),
+        (-4, None),
+        (now_ms + 5001, "log_end"),
+    ]
+    for spec, until in asked:
         answers = {number: log.list_offset(spec, until=until) for number, log in logs.items()}
         assert {number: one.offset for number, one in answers.items() if one is not None} == listed(broker, str(spec))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from real_kafka.broker import Broker
 from real_kafka.java import DUMP_LOG_SEGMENTS, java_output, run_java
 
-ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | str | None], ...]]
 """The offset, timestamp type (0 none, 1 create, 2 log append), timestamp, key, value and headers, as in a manifest."""
 
 

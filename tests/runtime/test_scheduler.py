@@ -99,7 +99,8 @@ def test_as_many_tasks_as_threads_run_side_by_side(scheduler: ThreadScheduler) -
 def test_a_task_beyond_the_threads_waits() -> None:
     scheduler = ThreadScheduler(1)
     scheduler.startup()
-    release, ran = threading.Event(), []
+    release = threading.Event()
+    ran: list[bool | str] = []
     scheduler.schedule("holds the thread", lambda: ran.append(release.wait(SOON)))
     scheduler.schedule("second", lambda: ran.append("second"))
     time.sleep(0.05)
@@ -317,7 +318,8 @@ def test_without_threads_to_be_had(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     with pytest.raises(RuntimeError, match="can't start new thread"):
         scheduler.schedule("first", lambda: None)
     monkeypatch.undo()
-    release, ran = threading.Event(), []
+    release = threading.Event()
+    ran: list[bool | str] = []
     scheduler.schedule("holds the thread", lambda: ran.append(release.wait(SOON)))
     wait_for(lambda: not is_waiting(scheduler))
     monkeypatch.setattr(threading.Thread, "start", _no_thread)

@@ -21,7 +21,7 @@ def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:
     return options
 
 
-def reader_of(log_dir: Path | str, *, pruning: Pruning | None = None, **given: object) -> LogReader:
+def reader_of(log_dir: Path | str, *, pruning: Pruning | None = None, **given: Any) -> LogReader:
     return LogReader(ReadOptions.parse(options_of(log_dir, **given)), pruning)
 
 
@@ -36,9 +36,9 @@ def rows_of(reader: LogReader, splits: Iterable[LogSplit] | None = None) -> list
     return [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
 
 
-def rows(log_dir: Path | str, **given: object) -> list[dict[str, Any]]:
+def rows(log_dir: Path | str, **given: Any) -> list[dict[str, Any]]:
     return rows_of(reader_of(log_dir, **given))
 
 
-def offsets(log_dir: Path | str, **given: object) -> list[int]:
+def offsets(log_dir: Path | str, **given: Any) -> list[int]:
     return [row["offset"] for row in rows(log_dir, **given)]

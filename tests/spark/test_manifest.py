@@ -46,7 +46,7 @@ def entries(
     for partition in partitions:
         topic, _, number = partition.rpartition("-")
         assigned.setdefault(topic, []).append(int(number))
-    options = {
+    options: dict[str, Any] = {
         "assign": json.dumps(assigned),
         "includeHeaders": "true",
         "kafka.isolation.level": isolation,

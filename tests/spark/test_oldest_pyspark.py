@@ -55,6 +55,6 @@ def run_tests_there(*arguments: str, marked: str = "spark and not slow") -> None
         check=True,
     )
     assert version.stdout.strip() == VERSION
-    command = [INTERPRETER, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked, *arguments]
+    command = [str(INTERPRETER), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]

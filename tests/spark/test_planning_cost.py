@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def large(tmp_path: Path) -> Path:
     ],
     ids=lambda given: ",".join(given) or "everything",
 )
-def test_planning_reads_a_little_of_each_log(large: Path, given: dict[str, object]) -> None:
+def test_planning_reads_a_little_of_each_log(large: Path, given: dict[str, Any]) -> None:
     size = sum(path.stat().st_size for path in large.glob("*/*.log"))
     assert splits_of(reader_of(large, **given))  # a first run reads modules and other things that are read only once
     before = bytes_read()
@@ -74,7 +75,7 @@ def test_a_skewed_partition_is_split_by_bytes(large: Path) -> None:
     ],
     ids=lambda given: ",".join(given) or "everything",
 )
-def test_thousands_of_partitions(tmp_path: Path, given: dict[str, object]) -> None:
+def test_thousands_of_partitions(tmp_path: Path, given: dict[str, Any]) -> None:
     for base in (0, 100, 200):
         write_segment(tmp_path / "t-0", base, [plain(base + 10 * number) for number in range(10)])
     files = sorted((tmp_path / "t-0").iterdir())

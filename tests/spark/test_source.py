@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def count(frame: DataFrame) -> int:
-    return frame.count()
+    counted: int = frame.count()
+    return counted
 
 
 def message(act: Callable[[], object]) -> str:
@@ -176,6 +177,10 @@ def has_pushdown() -> bool:
     return hasattr(datasource, "EqualTo")
 
 
+def _planned(load: Load, root: Path, given: dict[str, str]) -> object:
+    return load(root, **given).count()
+
+
 def test_an_error_while_planning_is_a_sentence(load: Load, root: Path) -> None:
     for given, sentence in (
         ({"subscribe": "nope"}, f"nope not found in {root}; set failOnDataLoss to false"),
@@ -183,7 +188,7 @@ def test_an_error_while_planning_is_a_sentence(load: Load, root: Path) -> None:
         ({"startingOffsets": "latest"}, "can't be latest in a batch read"),
         ({"endingOffsets": '{"t":{"0":1}}'}, "must name exactly the partitions that are read"),
     ):
-        said = message(lambda given=given: load(root, **given).count())
+        said = message(partial(_planned, load, root, given))
         assert sentence in said
         assert len(said[: said.index(sentence)].splitlines()) <= 4, said
         assert "planner.py" not in said

@@ -79,13 +79,14 @@ def test_each_record_once(
     import json
 
     ends = [min(start + length, end) for start, length, end in zip(starts, lengths, ENDS.values(), strict=True)]
-    wanted = {
+    wanted: dict[str, Any] = {
         "startingOffsets": json.dumps({"t": {str(n): start for n, start in enumerate(starts)}}),
         "endingOffsets": json.dumps({"t": {str(n): end for n, end in enumerate(ends)}}),
         "kafka.isolation.level": isolation,
     }
     hints = {"splitBytes": split_bytes, "minPartitions": min_partitions, "maxRecordsPerPartition": most_records}
-    reader = reader_of(root, **wanted, **{name: hint for name, hint in hints.items() if hint is not None})
+    wanted |= {name: hint for name, hint in hints.items() if hint is not None}
+    reader = reader_of(root, **wanted)
     splits = splits_of(reader)
     everything = ids(rows_of(reader_of(root, kafka__isolation__level=isolation)))
     expected = [(n, offset) for n, offset in everything if starts[n] <= offset < ends[n]]

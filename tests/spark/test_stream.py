@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_no_record_is_lost_or_doubled_where_a_run_dies(
 ) -> None:
     checkpoint = Checkpoint()
     grow(root, "t-1", 0, 50)
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30}
     run = Run(checkpoint, root, passes_start=passes_start, **given)
     for _ in range(dead_batch):
         assert run.trigger()
@@ -140,7 +141,7 @@ def test_a_limit_shared_out_by_lag(root: Path, passes_start: bool) -> None:
 
 def test_a_restart_keeps_to_the_limit(root: Path, passes_start: bool) -> None:
     checkpoint = Checkpoint()
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30}
     for _ in range(4):
         assert Run(checkpoint, root, passes_start=passes_start, **given).trigger()
     assert checkpoint.sizes() == [30, 30, 30, 10]
@@ -148,7 +149,7 @@ def test_a_restart_keeps_to_the_limit(root: Path, passes_start: bool) -> None:
 
 def test_a_batch_waits_for_enough_offsets(root: Path, passes_start: bool) -> None:
     checkpoint, now_ms = Checkpoint(), [0]
-    given = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 20, "maxTriggerDelay": "10s"}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 20, "maxTriggerDelay": "10s"}
     run = Run(checkpoint, root, passes_start=passes_start, now_ms=now_ms, **given)
     assert run.trigger()
     grow(root, "t-0", 100)
@@ -166,7 +167,7 @@ def test_a_batch_waits_for_enough_offsets(root: Path, passes_start: bool) -> Non
 def test_available_now_reads_what_there_was(root: Path) -> None:
     """Only PySpark 4.2 and later ask for this. Earlier releases make one batch of it."""
     checkpoint = Checkpoint()
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40, "minOffsetsPerTrigger": 40}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40, "minOffsetsPerTrigger": 40}
     run = Run(checkpoint, root, available_now=True, **given)
     grow(root, "t-0", 100)
     grow(root, "t-1", 0)
@@ -252,7 +253,7 @@ def test_a_topic_that_is_gone(root: Path, passes_start: bool) -> None:
 @pytest.mark.parametrize("fail", [True, False])
 def test_records_deleted_before_they_were_read(root: Path, passes_start: bool, fail: bool) -> None:
     checkpoint = Checkpoint()
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30, "failOnDataLoss": fail}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 30, "failOnDataLoss": fail}
     run = Run(checkpoint, root, passes_start=passes_start, **given)
     run.trigger()
     write_checkpoint(root, "log-start-offset-checkpoint", {"t-0": 50})
@@ -300,7 +301,7 @@ def test_committed_records_only(root: Path, passes_start: bool) -> None:
     (root / ".kafka_cleanshutdown").unlink()
     write_segment(root / "t-0", 100, [data(100, 3), marker(103, committed=True), data(104, 2)])
     checkpoint = Checkpoint()
-    given = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+    given: dict[str, Any] = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
     run = Run(checkpoint, root, passes_start=passes_start, **given)
     run.all_available()
     assert checkpoint.ends == ['{"t": {"0": 104}}']

@@ -42,8 +42,8 @@ def test_each_record_once(root: Path, tmp_path: Path, point: str, runs: int, off
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     environment |= {"DYING_AT": point, "DYING_OFFSET": str(offset), "DYING_MARK": str(tmp_path / "died")}
     environment["PYTHONPATH"] = os.pathsep.join([str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")])
-    command = [sys.executable, SCRIPT, root, tmp_path / "checkpoint", tmp_path / "sink"]
-    codes = []
+    command = [sys.executable, *map(str, (SCRIPT, root, tmp_path / "checkpoint", tmp_path / "sink"))]
+    codes: list[int] = []
     while not codes or codes[-1] == -signal.SIGKILL:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, start_new_session=True, timeout=1000

@@ -24,8 +24,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ class Disk:
         self.ballast.mkdir()
         if kind == "inodes":
             made = 0
-            with until_full():
+            with UntilFull():
                 while True:
                     (self.ballast / str(made)).touch()
                     made += 1
@@ -75,7 +74,7 @@ class Disk:
                 (self.ballast / str(number)).unlink()
             return
         with (self.ballast / "bytes").open("wb", buffering=0) as file:
-            with until_full():
+            with UntilFull():
                 while True:
                     file.write(bytes(PAGE_BYTES))
             file.truncate(max(0, file.tell() // PAGE_BYTES - left) * PAGE_BYTES)
@@ -84,13 +83,14 @@ class Disk:
         shutil.rmtree(self.ballast, ignore_errors=True)
 
 
-@contextmanager
-def until_full() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+class UntilFull:
+    """A context that ends without an error when the disk is full."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        return isinstance(error, OSError) and error.errno == errno.ENOSPC
 
 
 def write_until_full(disk: Disk, case: Case, directory: Path) -> None:

@@ -59,7 +59,9 @@ def read_by_kafka(bootstrap: str, partitions: Iterable[str], isolation: Isolatio
                 name = f"{message.topic()}-{message.partition()}"
                 error = message.error()
                 if error is None:
-                    records[name].append((message.offset(), message.value()))
+                    offset = message.offset()
+                    assert offset is not None
+                    records[name].append((offset, message.value()))
                 else:
                     assert error.code() == KafkaError._PARTITION_EOF, error
                     at_end.add(name)

@@ -77,12 +77,13 @@ def mounting(root: Path) -> list[str] | None:
 def run_cases(numbers: Iterable[int], work: Path, template: Path) -> Counter[str]:
     """Count the kinds of files that errors named. ``work`` receives each log directory as it was on the full disk."""
     prefix = mounting(work)
+    cases = [draw(number, hurried_properties(work), is_mounted=prefix is not None) for number in numbers]
     orders = {
         "root": str(work / "disk"),
         "template": str(template),
         "out": str(work),
         "is_mounted": prefix is not None,
-        "cases": [draw(number, hurried_properties(work), is_mounted=prefix is not None) for number in numbers],
+        "cases": cases,
     }
     (work / "disk").mkdir()
     command = [*(prefix or ()), sys.executable, filler.__file__]
@@ -90,7 +91,7 @@ def run_cases(numbers: Iterable[int], work: Path, template: Path) -> Counter[str
     results = [json.loads(line) for line in done.stdout.splitlines()]
     failures = [result["failure"] for result in results if "failure" in result]
     assert not failures, "\n".join(failures)
-    assert len(results) == len(orders["cases"])
+    assert len(results) == len(cases)
     assert sum(result["acknowledged"] for result in results) > 10 * len(results)
     named: Counter[str] = Counter()
     for result in results:

@@ -40,6 +40,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ class BothWriter(Writer):
         with self.producer.transaction() as transaction:
             for _ in range(self.random.randint(1, 6)):
                 log = self.log()
-                self.append(log, self.random.randint(1, 12), lambda data, to=log: transaction.append_batch(to, data))
+                self.append(log, self.random.randint(1, 12), partial(transaction.append_batch, log))
             if self.random.random() < 0.1:
                 self.pause()
             report("ending", self.name, number, is_committed)

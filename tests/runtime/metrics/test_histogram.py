@@ -71,7 +71,8 @@ def test_newer_values_push_out_older_ones() -> None:
     for _ in range(SIZE):
         histogram.update(2)
     found = histogram.values()
-    assert (found["Min"], found["50thPercentile"], found["Mean"]) == (1, 2.0, pytest.approx(7 / 6))
+    assert (found["Min"], found["50thPercentile"]) == (1, 2.0)
+    assert found["Mean"] == pytest.approx(7 / 6)
 
 
 def test_values_of_one_time_are_equally_likely() -> None:

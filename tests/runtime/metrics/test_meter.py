@@ -74,7 +74,12 @@ def test_beside_a_rate_that_is_carried_on_every_five_seconds(steps: list[tuple[i
 
 def test_no_event_is_lost_between_threads() -> None:
     meter = Meter()
-    threads = [threading.Thread(target=lambda: [meter.mark() for _ in range(5_000)]) for _ in range(4)]
+
+    def mark_often() -> None:
+        for _ in range(5_000):
+            meter.mark()
+
+    threads = [threading.Thread(target=mark_often) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

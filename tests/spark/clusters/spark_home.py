@@ -26,7 +26,7 @@ def plain_environment() -> dict[str, str]:
 
 def make_spark_home(path: Path, interpreter: Path) -> Path:
     """Make a directory like Spark's own distribution. The workers of a cluster write below it."""
-    command = [interpreter, "-c", "import importlib.util; print(importlib.util.find_spec('pyspark').origin)"]
+    command = [str(interpreter), "-c", "import importlib.util; print(importlib.util.find_spec('pyspark').origin)"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     path.mkdir()
     for part in Path(found).parent.iterdir():
@@ -47,7 +47,7 @@ def connect_server(interpreter: Path, place: Path, master: str, environment: Map
         "spark.ui.enabled": "false",
     }
     settings = [word for key, value in config.items() for word in ("--conf", f"{key}={value}")]
-    command = [home / "bin" / "spark-submit", "--class", SERVER, "--master", master, *settings, "spark-internal"]
+    command = [str(home / "bin" / "spark-submit"), "--class", SERVER, "--master", master, *settings, "spark-internal"]
     given = {**environment, "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(interpreter)}
     log = place / "connect-server.log"
     with (

@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -139,7 +140,7 @@ class Scene:
         return Producer({"bootstrap.servers": self.broker.bootstrap, "log_level": 2, "linger.ms": "20"} | names)
 
     def _produce(
-        self, producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int = 0, **more: object
+        self, producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int = 0, **more: Any
     ) -> None:
         producer.produce(topic, value, key, partition, on_delivery=self._delivered, **more)
 

@@ -70,7 +70,8 @@ def test_a_batch_read(both: BothSources, name: str) -> None:
 
 def check_words(mix: Mix | StreamMix, found: dict[Source, Outcome]) -> None:
     """Check that each source fails with the words that the mix has for it, or not at all."""
-    for source, wanted in (("kafka", mix.kafka), ("tidelog", mix.tidelog)):
+    every: tuple[tuple[Source, str], ...] = (("kafka", mix.kafka), ("tidelog", mix.tidelog))
+    for source, wanted in every:
         words = found[source].words
         assert bool(words) == bool(wanted), f"{source}: {words}"
         assert re.search(wanted, words), words
@@ -81,7 +82,8 @@ def check_words(mix: Mix | StreamMix, found: dict[Source, Outcome]) -> None:
 def test_what_differs_is_in_the_docs() -> None:
     table = DOCS.read_text().split("## What differs from Spark's Kafka source")[1].split("\n## ")[0]
     rows = {line.split("|")[1].strip() for line in table.splitlines() if line.startswith("|")}
-    assert {mix.differs for mix in (*ALL_MIXES.values(), *ALL_STREAM_MIXES.values()) if mix.differs} <= rows
+    mixes: list[Mix | StreamMix] = [*ALL_MIXES.values(), *ALL_STREAM_MIXES.values()]
+    assert {mix.differs for mix in mixes if mix.differs} <= rows
 
 
 @pytest.mark.parametrize("name", quick_and_slow(STREAM_MIXES, MORE_STREAM_MIXES))

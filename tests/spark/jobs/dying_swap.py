@@ -42,7 +42,7 @@ class DyingFileSystem(LocalFileSystem):
 def main(directory: str, step: str, *staged: str) -> None:
     home = LogDirectory(LOCAL, Path(directory))
     home.mark_open()
-    module.LOCAL = DyingFileSystem(int(step))
+    vars(module)["LOCAL"] = DyingFileSystem(int(step))
     for number, path in enumerate(staged):
         module.swap_in(home, TopicPartition("t", number), Path(path), end_offset=17, job_id="0" * 16)
     home.stop()

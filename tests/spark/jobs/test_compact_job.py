@@ -38,7 +38,8 @@ def options(**others: Any) -> JobOptions:
 def run(
     spark: SparkSession, *paths: Path, apply: bool, on_progress: OnProgress | None = None, **others: Any
 ) -> list[Row]:
-    return compact(spark, paths, options(**others), apply=apply, on_progress=on_progress).collect()
+    found: list[Row] = compact(spark, paths, options(**others), apply=apply, on_progress=on_progress).collect()
+    return found
 
 
 def by_one_process(source: Path, target: Path) -> dict[str, bytes]:

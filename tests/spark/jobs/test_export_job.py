@@ -143,7 +143,8 @@ def test_the_command(spark: SparkSession, kafka: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_export() -> None:
-    for given in ({}, {"path": "p", "table": "t"}):
+    places: list[dict[str, Any]] = [{}, {"path": "p", "table": "t"}]
+    for given in places:
         with pytest.raises(ConfigError, match="one of the two"):
             ExportOptions(**given)
     for encoding in Encoding:

@@ -108,4 +108,4 @@ def test_partitions_share_tasks_and_large_ones_come_first(tmp_path: Path) -> Non
 def test_what_is_no_log_directory(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     with pytest.raises(DirectoryError):
-        audit(None, tmp_path)  # type: ignore[arg-type]
+        audit(None, tmp_path)

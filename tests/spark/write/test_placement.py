@@ -71,8 +71,13 @@ def test_keyless_rows_fill_one_partition_after_the_other() -> None:
 
 
 def test_keyed_rows_between_them_do_not_count() -> None:
-    rows = [{"key": None, "value": b"1234"}, {"key": b"k", "value": b"v" * 100}, {"key": None, "value": b"5678"}]
-    found = place(rows, topic="t", **{"kafka.batch.size": "8"})
+    rows: list[dict[str, Any]] = [
+        {"key": None, "value": b"1234"},
+        {"key": b"k", "value": b"v" * 100},
+        {"key": None, "value": b"5678"},
+    ]
+    options = WriteOptions.parse({"logDirs": "/logs", "topic": "t", "kafka.batch.size": "8"})
+    found = placed(Placement(options, LAYOUTS, 0), rows)
     assert [value for value in found["t-0"] if len(value) == 4] == [b"1234", b"5678"]
 
 

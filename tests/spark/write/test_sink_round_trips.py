@@ -35,7 +35,8 @@ def test_all_rows_arrive(batches: list[list[list[dict[str, Any]]]], batch_bytes:
     wanted: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "_GATHERED_BYTES", gathered)
-        sink = Sink(Path(name), topic=None, numPartitions=3, **{"kafka.batch.size": batch_bytes})
+        more: dict[str, Any] = {"numPartitions": 3, "kafka.batch.size": batch_bytes}
+        sink = Sink(Path(name), topic=None, **more)
         for number, tasks in enumerate(batches):
             for row in chain.from_iterable(tasks):
                 row["value"] = b"%d" % len(wanted)

@@ -36,7 +36,7 @@ class CleanHome(LogHarness):
     """A partition with small segments, an index entry for each batch and one replica. Keys and values are digits."""
 
     def open(self, **options: Any) -> PartitionLog:
-        defaults = {
+        defaults: dict[str, Any] = {
             "segment_bytes": 1024,
             "index_interval_bytes": 0,
             "is_sole_replica": True,
@@ -160,7 +160,7 @@ def keyed_batch(pairs: Iterable[Pair], *, timestamp: int, **fields: Any) -> byte
         Record(number, timestamp, TimestampType.CREATE, digits(key), digits(value))
         for number, (key, value) in enumerate(pairs)
     ]
-    return build_batch(records, **fields)
+    return bytes(build_batch(records, **fields))
 
 
 def digits(number: int | None) -> bytes | None:

@@ -19,10 +19,10 @@ def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:
     fs = ReadOnlyFileSystem(LOCAL)
     (tmp_path / "file").write_bytes(b"data")
     before = tmp_path.stat().st_mtime_ns
+    further: dict[str, list[Path | int]] = {"rename": [tmp_path / "other"], "set_mtime": [0]}
     for name in sorted(calls - READING):
-        more = {"rename": [tmp_path / "other"], "set_mtime": [0]}.get(name, [])
         with pytest.raises(ReadOnlyError, match="opened for reading only"):
-            getattr(fs, name)(tmp_path / "file", *more)
+            getattr(fs, name)(tmp_path / "file", *further.get(name, []))
     for options in ({"write": True}, {"create": True}):
         with pytest.raises(ReadOnlyError):
             fs.open(tmp_path / "new", **options)

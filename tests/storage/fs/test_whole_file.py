@@ -44,7 +44,7 @@ STEPS = ["open", "truncate", "pwrite", "sync", "rename", "sync_dir"]
 
 def test_the_steps(tmp_path: Path) -> None:
     calls: list[str] = []
-    write_atomically(Interrupted(LOCAL, [100], calls), tmp_path / "file", b"new")  # type: ignore[arg-type]
+    write_atomically(Interrupted(LOCAL, [100], calls), tmp_path / "file", b"new")
     assert calls == STEPS
     assert read_whole(LOCAL, tmp_path / "file") == b"new"
     assert LOCAL.list_names(tmp_path) == ["file"]
@@ -65,7 +65,7 @@ def test_an_interruption_leaves_the_old_or_the_new(tmp_path: Path, done: int) ->
     path = tmp_path / "file"
     path.write_bytes(b"old contents")
     with pytest.raises(StorageError, match="power"):
-        write_atomically(Interrupted(LOCAL, [done], []), path, b"new")  # type: ignore[arg-type]
+        write_atomically(Interrupted(LOCAL, [done], []), path, b"new")
     assert path.read_bytes() == (b"new" if done > STEPS.index("rename") else b"old contents")
     write_atomically(LOCAL, path, b"newer")
     assert path.read_bytes() == b"newer"

@@ -68,7 +68,10 @@ class LogHarness:
 
     def epochs(self) -> list[tuple[int, int]]:
         """Return (epoch, start offset) pairs from the checkpoint on disk."""
-        return [tuple(entry) for entry in LeaderEpochCheckpoint.read(LOCAL, self.directory / LEADER_EPOCH_CHECKPOINT)]
+        return [
+            (epoch, start)
+            for epoch, start in LeaderEpochCheckpoint.read(LOCAL, self.directory / LEADER_EPOCH_CHECKPOINT)
+        ]
 
 
 def lead(log: PartitionLog, content: bytes, **options: Any) -> range:
@@ -82,4 +85,5 @@ def fetch(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_EN
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END) -> list[int]:
     """Return the base offsets of the batches that one read returns."""
-    return scan_batches(fetch(log, start, isolation).data()).base_offset.tolist()
+    offsets: list[int] = scan_batches(fetch(log, start, isolation).data()).base_offset.tolist()
+    return offsets

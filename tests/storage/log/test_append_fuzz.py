@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,7 +69,15 @@ every_rule = {
     fixed=st.booleans(),
     **every_rule,
 )
-def test_flipped_appends(data, flips, fixed, target, magic, settings_, origin):
+def test_flipped_appends(
+    data: bytes,
+    flips: list[tuple[int, int]],
+    fixed: bool,
+    target: str,
+    magic: int,
+    settings_: dict[str, Any],
+    origin: AppendOrigin,
+) -> None:
     flipped = bytearray(data)
     for at, value in flips:
         flipped[at % len(flipped)] = value
@@ -80,7 +89,7 @@ def test_flipped_appends(data, flips, fixed, target, magic, settings_, origin):
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=200), **every_rule)
-def test_any_bytes(data, target, magic, settings_, origin):
+def test_any_bytes(data: bytes, target: str, magic: int, settings_: dict[str, Any], origin: AppendOrigin) -> None:
     rules = AppendRules.of(LogConfig(compression_type=target, **settings_))
     found = append(data, rules, origin, magic)
     if found is not None:
@@ -89,7 +98,7 @@ def test_any_bytes(data, target, magic, settings_, origin):
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.sampled_from(APPENDS), flips=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4))
-def test_the_raft_leaders(data, flips):
+def test_the_raft_leaders(data: bytes, flips: list[tuple[int, int]]) -> None:
     flipped = bytearray(data)
     for at, value in flips:
         flipped[at % len(flipped)] = value

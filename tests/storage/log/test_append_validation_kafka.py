@@ -10,7 +10,7 @@ import base64
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -69,7 +69,9 @@ class Case(NamedTuple):
 
     @property
     def rules(self) -> AppendRules:
-        level = {f"compression_{self.target}_level": TARGETS[self.target]} if TARGETS[self.target] else {}
+        level: dict[str, Any] = (
+            {f"compression_{self.target}_level": TARGETS[self.target]} if TARGETS[self.target] else {}
+        )
         config = LogConfig(
             compression_type=self.target,
             cleanup_policy=frozenset({"compact" if self.compacted else "delete"}),

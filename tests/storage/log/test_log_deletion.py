@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from log_maker import BASE_TIME, TRANSACTIONAL, batch, marker, plain
@@ -38,7 +40,7 @@ class TestRetention:
         ],
     )
     def test_by_size_and_time_as_the_policy_says(
-        self, harness: LogHarness, config: dict[str, object], timestamp: int, left: list[int]
+        self, harness: LogHarness, config: dict[str, Any], timestamp: int, left: list[int]
     ) -> None:
         log = harness.open(segment_bytes=5 * RECORD_BYTES, **config)
         harness.add(log, 15, timestamp=timestamp)

@@ -77,7 +77,8 @@ class TestHighWatermark:
             log.maybe_increment_high_watermark(place(101))
 
     def test_who_listens_is_told_each_new_one(self) -> None:
-        log, told = offsets(), []
+        log = offsets()
+        told: list[int] = []
         log.on_high_watermark = told.append
         log.update_high_watermark(LogOffsetMetadata(30))
         log.update_high_watermark(LogOffsetMetadata(30))

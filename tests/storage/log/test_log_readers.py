@@ -29,7 +29,8 @@ ISOLATIONS = list(Isolation)
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[int]:
     """Return the base offsets of the batches. Each batch here is one record."""
     data = log.read(LogReadRequest(start_offset=start, max_bytes=1 << 20, isolation=isolation)).data()
-    return scan_batches(data).base_offset.tolist()
+    offsets: list[int] = scan_batches(data).base_offset.tolist()
+    return offsets
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ class TestFilesThatMove:
         self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         """The segment uses the new name afterwards."""
-        settings = {"segment_bytes": 5 * RECORD_BYTES, "index_interval_bytes": 1}
+        settings: dict[str, Any] = {"segment_bytes": 5 * RECORD_BYTES, "index_interval_bytes": 1}
         log = harness.open(**settings)
         harness.add(log, 30)
         log.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,11 @@ class TestRecords:
 
         The truncation leaves one entry, and the next append adds one: the interval is counted from zero again.
         """
-        settings = {"segment_bytes": 4 * len(ONE), "segment_index_bytes": 120, "index_interval_bytes": 0}
+        settings: dict[str, Any] = {
+            "segment_bytes": 4 * len(ONE),
+            "segment_index_bytes": 120,
+            "index_interval_bytes": 0,
+        }
         log = harness.open(**settings)
         lead_singly(log, 8)
         index = segment_file(harness.directory, 0, FileKind.INDEX)

@@ -46,8 +46,13 @@ def test_walks_come_in_order_whichever_is_done_first() -> None:
 def test_only_so_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two walks per thread run over all partitions. A partition without a walk waits, and all of them finish."""
     begun: list[int] = []
+
+    def begin(base: int) -> int:
+        begun.append(base)
+        return base
+
     with WalkThreads(2) as threads:
-        with ParallelWalks(lambda base: begun.append(base) or base, range(10), threads) as walks:
+        with ParallelWalks(begin, range(10), threads) as walks:
             assert walks.take(0) == 0
             assert len(begun) <= 5
         found: dict[int, list[int]] = {}

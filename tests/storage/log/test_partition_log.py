@@ -69,11 +69,10 @@ def add(log: PartitionLog, content: bytes) -> range:
 
 def read(log: PartitionLog, start: int, isolation: Isolation = Isolation.LOG_END, **limits: Any) -> list[int]:
     """Return the base offsets of the batches that one read returns."""
-    found = log.read(
-        LogReadRequest(start_offset=start, isolation=isolation, **({"max_bytes": 1 << 20} | limits))  # type: ignore[arg-type]
-    )
+    found = log.read(LogReadRequest(start_offset=start, isolation=isolation, **({"max_bytes": 1 << 20} | limits)))
     table = scan_batches(found.data())
-    return table.base_offset.tolist()
+    found_offsets: list[int] = table.base_offset.tolist()
+    return found_offsets
 
 
 def read_all(log: PartitionLog) -> list[int]:

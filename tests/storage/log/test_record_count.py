@@ -49,7 +49,7 @@ batches = st.builds(
 
 def encoded(drawn: Drawn, start: int) -> tuple[bytes, list[int], int]:
     """Return the batch, the offsets of its records, and the next offset."""
-    offsets = []
+    offsets: list[int] = []
     for gap in drawn.gaps:
         offsets.append((offsets[-1] + 1 if offsets else start) + gap)
     format_name, _, codec = drawn.form.partition(" ")
@@ -152,11 +152,14 @@ def test_real_partitions(golden: GoldenFactory, set_name: str) -> None:
             continue
         view = LogView(LOCAL, path)
         chunks = list(view.columns(view.range(control=True)))
-        written = [
-            Written(offset, bool(chunk.table.is_control[batch]))
-            for chunk in chunks
-            for offset, batch in zip(chunk.columns.offset.tolist(), chunk.columns.batch.tolist(), strict=True)
-        ]
+        written: list[Written] = []
+        for chunk in chunks:
+            batches = chunk.columns.batch
+            assert batches is not None
+            written += [
+                Written(offset, bool(chunk.table.is_control[batch]))
+                for offset, batch in zip(chunk.columns.offset.tolist(), batches.tolist(), strict=True)
+            ]
         step = max(1, (view.log_end - view.log_start) // 7)
         cuts = [*range(view.log_start, view.log_end, step), view.log_end]
         for start, end in pairwise(cuts):

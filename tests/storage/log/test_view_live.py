@@ -203,7 +203,7 @@ def test_the_states_of_a_view_are_frozen(directory: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_beside_a_process_that_does_all_of_it(tmp_path: Path, seed: int) -> None:
     """live_broker.py holds the lock and appends in torn writes, rolls, deletes and compacts during the reads."""
-    command = [sys.executable, LIVE_BROKER, tmp_path, str(seed)]
+    command = [sys.executable, str(LIVE_BROKER), str(tmp_path), str(seed)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,8 @@ class ManagerHome:
         for manager in self.managers:
             manager.shutdown()
 
-    def checkpoint(self, path: Path, name: str) -> Mapping[TopicPartition, int]:
-        return OffsetCheckpoint.read(self.fs, path / name)
+    def checkpoint(self, path: Path, name: str) -> dict[TopicPartition, int]:
+        return dict(OffsetCheckpoint.read(self.fs, path / name))
 
 
 class DiskHome(ManagerHome):

@@ -19,7 +19,7 @@ from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager
-from tidelog.testing import DiskFault
+from tidelog.testing import DiskFault, ManualClock
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 HOUR_MS = 3_600_000
@@ -123,19 +123,27 @@ def test_a_partition_is_offline_before_it_is_gone(home: DiskHome) -> None:
     require_offline(home, manager, log)
 
 
+def append_and_flush(log: PartitionLog) -> None:
+    fill(log, 1)
+    log.flush()
+
+
+def truncate_and_wait(log: PartitionLog) -> None:
+    log.truncate_to(5)
+    assert isinstance(log._clock, ManualClock)
+    log._clock.sleep_ms(61_000)
+
+
 OPERATIONS: dict[str, tuple[set[str], Callable[[LogManager, PartitionLog], object]]] = {
     "append": ({"pwrite"}, lambda _, log: fill(log, 1)),
     "roll": ({"create"}, lambda _, log: log.roll()),
-    "flush": ({"sync"}, lambda _, log: (fill(log, 1), log.flush())),
+    "flush": ({"sync"}, lambda _, log: append_and_flush(log)),
     "sync_of_the_directory": ({"sync_dir"}, lambda _, log: log.flush(force=True)),
     "read": ({"pread"}, lambda _, log: fetch(log, 0)),
     "truncation": ({"truncate"}, lambda _, log: log.truncate_to(55)),
     "truncation_by_the_manager": ({"truncate"}, lambda manager, _: manager.truncate_to({T0: 55})),
     "retention": ({"rename"}, lambda _, log: (log.maybe_increment_log_start_offset(70), log.delete_old_segments())),
-    "removal_of_segments": (
-        {"remove"},
-        lambda _, log: (log.truncate_to(5), log._clock.sleep_ms(61_000)),  # type: ignore[attr-defined]
-    ),
+    "removal_of_segments": ({"remove"}, lambda _, log: truncate_and_wait(log)),
     "checkpoint": ({"rename"}, lambda manager, _: manager.checkpoint_recovery_points()),
     "log_starts": ({"sync"}, lambda manager, _: manager.checkpoint_log_starts()),
     "high_watermarks": ({"create"}, lambda manager, _: manager.checkpoint_high_watermarks()),

@@ -14,7 +14,6 @@ from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content,
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.runtime.progress import Progress
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager.directory import log_directory
 from tidelog.storage.manager.logs.loading import REPORT_EVERY_MS, describe_progress
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
@@ -68,7 +67,7 @@ class TestProgress:
     ) -> None:
         killed(home)
         logs: dict[Path, list[int]] = {path: [] for path in home.paths}
-        threads = set()
+        threads: set[tuple[Path, int]] = set()
         segments: list[int] = []
         manager = home.make(recovery_threads=2)
 
@@ -158,7 +157,7 @@ def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest
         together.wait(60)
         return load(request)
 
-    monkeypatch.setattr(log_directory.PartitionLog, "open", wait_and_load)
+    monkeypatch.setattr(PartitionLog, "open", wait_and_load)
     manager = home.start(recovery_threads=2)
     assert set(manager.partitions()) == set(before)
 

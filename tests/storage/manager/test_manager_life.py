@@ -15,7 +15,6 @@ from storage.manager.manager_home import CONFIG, HIGH_WATERMARK, LOG_START, NOW,
 from tidelog.model import ClosedError, StorageError, TopicPartition
 from tidelog.runtime import ThreadScheduler
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
-from tidelog.storage.manager.directory import log_directory
 
 T0, T1 = (TopicPartition("t", number) for number in range(2))
 
@@ -50,7 +49,7 @@ class TestSettings:
             changers[-1].join(0.1)
             return load(request)
 
-        monkeypatch.setattr(log_directory.PartitionLog, "open", load_and_change)
+        monkeypatch.setattr(PartitionLog, "open", load_and_change)
         log = manager.get_or_create(T0)
         changers[0].join()
         assert log.config.retention_ms == 77

@@ -197,7 +197,7 @@ class TestTheEndOfTheWait:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3))))
 def test_as_a_list_of_what_was_asked(asked: list[tuple[int, int, int]]) -> None:
     verifications = Verifications()
-    guards = {}
+    guards: dict[int, object] = {}
     for producer_id, sequence, epoch in asked:
         found = verifications.maybe_create(producer_id, sequence, epoch, supports_epoch_bump=False, now_ms=0)
         assert guards.setdefault(producer_id, found.guard) == found.guard
@@ -205,7 +205,7 @@ def test_as_a_list_of_what_was_asked(asked: list[tuple[int, int, int]]) -> None:
         epochs = [epoch for other, _, epoch in asked if other == producer_id]
         first_of_newest = epochs.index(max(epochs))
         mine = [(sequence, epoch) for other, sequence, epoch in asked if other == producer_id][first_of_newest:]
-        found = verifications.get(producer_id)
-        assert found is not None
-        assert found.producer_epoch == max(epochs)
-        assert found.lowest_sequence == min(sequence for sequence, epoch in mine if epoch == max(epochs))
+        kept = verifications.get(producer_id)
+        assert kept is not None
+        assert kept.producer_epoch == max(epochs)
+        assert kept.lowest_sequence == min(sequence for sequence, epoch in mine if epoch == max(epochs))

@@ -137,7 +137,7 @@ class TestAppend:
                 segment = LogSegment(LOCAL, tmp_path, BASE, limits(segment_index_bytes=1 << 16), now_ms=NOW)
                 segment.grow_indexes()
                 with ThreadPoolExecutor(1) as pool:
-                    seen = pool.submit(lambda one=segment: [one.max_timestamp for _ in range(1_000)])
+                    seen = pool.submit(_max_timestamps, segment)
                     for number in range(2 + 20 * turn, 22 + 20 * turn):
                         put(segment, plain(BASE + 10 * number))
                     assert all(when - at == BASE_TIME for when, at in seen.result())
@@ -438,7 +438,8 @@ class TestRollByTime:
     def test_from_the_first_batch(self, make: Make) -> None:
         """The first append sets the roll timestamp, and later appends do not change it."""
         segment = make()
-        assert segment.roll_timestamp is None
+        before = segment.roll_timestamp
+        assert before is None
         put(segment, batch(BASE, [b"a", b"b"], timestamp=500))
         put(segment, batch(BASE + 2, [b"c"], timestamp=100))
         assert segment.roll_timestamp == 501
@@ -512,7 +513,7 @@ class TestEnd:
                     synced.append(path.suffix)
                     inner()
 
-                return _Watched(file, sync)  # type: ignore[return-value]
+                return _Watched(file, sync)
 
         segment = make(Watching())
         fill(segment)
@@ -583,6 +584,10 @@ class _Watched:
         self._file.close()
 
 
+def _max_timestamps(segment: LogSegment) -> list[tuple[int, int]]:
+    return [segment.max_timestamp for _ in range(1_000)]
+
+
 def recovered(directory: Path) -> Any:
     walk = walk_segment(LOCAL, directory, BASE, index_interval_bytes=0, on_batches=lambda buffer, table: None)
     return rebuild_segment(LOCAL, directory, walk, ())
@@ -594,7 +599,11 @@ class TestRecover:
     def test_indexes_come_back(self, tmp_path: Path) -> None:
         log = write_segment(tmp_path, BASE, self.BATCHES)
         wanted = {suffix: log.with_suffix(suffix).read_bytes() for suffix in (".index", ".timeindex")}
-        for harm in (lambda path: path.unlink(), lambda path: path.write_bytes(random.Random(1).randbytes(400))):
+        harms: list[Callable[[Path], object]] = [
+            lambda path: path.unlink(),
+            lambda path: path.write_bytes(random.Random(1).randbytes(400)),
+        ]
+        for harm in harms:
             for suffix in wanted:
                 harm(log.with_suffix(suffix))
             result = recovered(tmp_path)

@@ -86,7 +86,7 @@ def test_a_fetch_is_on_a_topic_by_name_by_id_and_by_session(broker: Broker, clie
     broker.fail_next(ApiKey.FETCH, error=REFUSED, topic="t", times=2)
     by_name = fetch(client, 12, session_epoch=-1, topics=[{"topic": "t", "partitions": partitions}])
     assert by_name.responses[0].partitions[0].error_code == REFUSED
-    by_id = {"session_epoch": 0, "topics": [{"topic_id": topic_id, "partitions": partitions}]}
+    by_id: dict[str, Any] = {"session_epoch": 0, "topics": [{"topic_id": topic_id, "partitions": partitions}]}
     assert fetch(client, **by_id).responses[0].partitions[0].error_code == REFUSED
     session = fetch(client, **by_id)
     assert session.error_code == 0

@@ -71,8 +71,11 @@ class Broker:
         manual_time: bool = False,
     ) -> None:
         """``configs`` are a broker's settings by Kafka's keys. With ``manual_time``, only ``advance`` moves time."""
-        self._temporary = TemporaryDirectory(prefix="tidelog-") if directory is None else None
-        self.directory = directory if self._temporary is None else Path(self._temporary.name)
+        self._temporary: TemporaryDirectory[str] | None = None
+        if directory is None:
+            self._temporary = TemporaryDirectory(prefix="tidelog-")
+            directory = Path(self._temporary.name)
+        self.directory = directory
         self.configs = dict(configs or {})
         self._time = ManualTime() if manual_time else None
         self._place = keep_port()

@@ -63,7 +63,7 @@ def samples_of(found: Any) -> Samples:
     }
 
 
-EXPECTED: Samples = {
+EXPECTED: dict[tuple[str, tuple[tuple[str, str], ...]], object] = {
     ("kafka_log_log_size", (("partition", "0"), ("topic", 'or"de\\rs\n'))): 42,
     ("kafka_log_log_size", (("is_future", "true"), ("partition", "0"), ("topic", 'or"de\\rs\n'))): 43,
     ("kafka_server_brokertopicmetrics_bytesrejected_total", ()): 7,

@@ -11,6 +11,7 @@ import pytest
 from storage.cleaner.cleaner_home import BOTH, COMPACT, CONFIG, DELETE, CleanerHome, fill, put
 from tidelog.model import LogCleaningAbortedError, TopicPartition
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
+from tidelog.storage.cleaner.plan.log_facts import facts_of_log
 from tidelog.storage.cleaner.pool import cleaner_state
 from tidelog.storage.cleaner.pool.cleaner_state import IN_PROGRESS, CleanerState, LogToClean, PartitionState
 from tidelog.storage.fs import LOCAL
@@ -95,7 +96,7 @@ class TestTaking:
     ) -> None:
         """Kafka's cleaner ends its round at this log."""
         state = increasingly_filthy(home)
-        usual = cleaner_state.facts_of_log
+        usual = facts_of_log
 
         def facts(log: Any, partition: TopicPartition, **options: Any) -> Any:
             if partition == T2:

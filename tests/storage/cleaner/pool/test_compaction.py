@@ -213,7 +213,7 @@ def test_what_is_young_waits(round_: Round, codec: str) -> None:
 
 
 def test_what_has_waited_too_long_is_due_whatever_the_ratio(round_: Round) -> None:
-    lags = {"min_compaction_lag_ms": HOUR, "max_compaction_lag_ms": 6 * HOUR}
+    lags: dict[str, Any] = {"min_compaction_lag_ms": HOUR, "max_compaction_lag_ms": 6 * HOUR}
     log = round_.open(segment_bytes=512, min_cleanable_dirty_ratio=1.0, **lags)
     round_.write(log, range(50))
     size, active = log.size, log.base_offsets[-1]
