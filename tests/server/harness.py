@@ -59,7 +59,7 @@ class BrokerHome(Broker):
 
 @contextmanager
 def running_broker(directory: Path, **settings: str) -> Iterator[BrokerHome]:
-    with BrokerHome(directory, **settings) as home:
+    with BrokerHome(directory, manual_time=False, **settings) as home:
         yield home
 
 

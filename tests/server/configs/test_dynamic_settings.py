@@ -79,7 +79,7 @@ def test_hosts_are_looked_up_beside_the_loop_and_only_when_their_limits_are_to_c
     asked: list[tuple[str, bool]] = []
     loop_thread = home.call(threading.current_thread)
 
-    def look_up(host: str, port: object, *more: Any) -> list[Any]:
+    def look_up(host: str, port: str | int | None, *more: Any) -> list[Any]:
         asked.append((host, threading.current_thread() is loop_thread))
         if host == "nowhere.example":
             raise socket.gaierror(-2, "Name or service not known")

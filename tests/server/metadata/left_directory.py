@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from server.metadata.metadata_harness import MetadataHarness, create, run
@@ -21,7 +22,7 @@ def left(
         await harness.register(metadata)
         await create(metadata, topic)
         for record in records:
-            await metadata._store.change(lambda record=record: Decision([record], None))
+            await metadata._store.change(partial(Decision, [record], None))
         await metadata.close()
 
     run(work)

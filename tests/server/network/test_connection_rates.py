@@ -82,7 +82,7 @@ def test_addresses_that_came_long_ago_are_forgotten() -> None:
 
 def test_quotas_of_addresses_are_found_among_others() -> None:
     limits = {"connection_creation_rate": 5.0}
-    quotas = {
+    quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {
         (("ip", None),): limits,
         (("ip", "0:0:0:0:0:0:0:1"),): limits,
         (("ip", "::ffff:10.0.0.1"),): limits,

@@ -63,8 +63,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.harness = CoordinatorHarness(self.directory, server_version=server_version)
         for name in PARTITIONS:
             self.harness.replicas.make(name)
-        for name in NAMES:
-            self.come(name)
+        for producer in NAMES:
+            self.come(producer)
 
     # --- producers ---
 
