@@ -52,6 +52,13 @@ def test_filters(wanted: TransactionFilter, expected: list[str]) -> None:
     assert names(wanted) == expected
 
 
+@pytest.mark.parametrize(("duration_ms", "expected"), [(-1, 1), (0, 0)])
+def test_a_duration_of_zero_filters(duration_ms: int, expected: int) -> None:
+    """Only a negative duration means that the request does not filter by duration."""
+    just_begun = Transaction(transactional_id="new", record=record(State.ONGOING, start_ms=NOW))
+    assert len(list(select([just_begun], TransactionFilter.of(duration_ms=duration_ms), set, now_ms=NOW))) == expected
+
+
 def test_names_of_no_state_are_told_back() -> None:
     assert TransactionFilter.of(states=["Ongoing", "ongoing", "x"]).unknown_states == ("ongoing", "x")
 

@@ -192,6 +192,12 @@ def test_a_time_out_out_of_bounds(harness: CoordinatorHarness, timeout_ms: int) 
     assert refusal(lambda: harness.run(asked)) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
+@pytest.mark.parametrize("timeout_ms", [1, 900_000])
+def test_the_smallest_and_the_largest_timeout(harness: CoordinatorHarness, timeout_ms: int) -> None:
+    asked = harness.coordinator.initialize("orders", Initialization(timeout_ms=timeout_ms))
+    assert harness.run(asked).producer_epoch == 0
+
+
 def test_an_empty_name_is_no_name(harness: CoordinatorHarness) -> None:
     producer = ProducerIdAndEpoch(1, 0)
     assert refusal(lambda: harness.initialize("")) is ErrorCode.INVALID_REQUEST
