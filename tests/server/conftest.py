@@ -34,7 +34,8 @@ def levels_of_loggers() -> Iterator[None]:
     known = set(loggers)
     yield
     for logger, level in levels:
-        logger.setLevel(level)
+        if logger.level != level:
+            logger.setLevel(level)  # which empties a cache of every logger, so it is not called without need
     for one in logging.root.manager.loggerDict.values():
-        if isinstance(one, logging.Logger) and one not in known:
+        if isinstance(one, logging.Logger) and one not in known and one.level != logging.NOTSET:
             one.setLevel(logging.NOTSET)

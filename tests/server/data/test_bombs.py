@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ _HEADER_BYTES, _COVERED_AT, _ATTRIBUTES = 61, 21, 2
 MIB = 1024 * 1024
 
 
+@cache
 def bomb(codec: int, mib: int) -> bytes:
     """Return a compressed batch with one valid record of ``mib`` MiB of zeros."""
     value = mib * MIB
