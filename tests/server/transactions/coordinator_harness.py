@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from server.transactions.local_replicas import LocalPartition, LocalReplicas
 from tidelog.model import Record, TimestampType, TopicPartition
-from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_record import (
     ProducerIdAndEpoch,
@@ -58,7 +58,9 @@ class CoordinatorHarness:
         self.next_block = 1000
         self.blocks_held: asyncio.Event | None = None
         self.completed_offsets: list[tuple[int, int, bool]] = []
-        """The calls to the group coordinator."""
+        """The calls to the group coordinator after a marker."""
+        self.announced_markers: list[tuple[int, int]] = []
+        """The calls to it before a marker: the partition, and its log end offset."""
         self.epoch = 0
         for number in range(STATE_PARTITIONS):
             self.replicas.make(TopicPartition(TRANSACTION_STATE_TOPIC, number))
@@ -127,7 +129,7 @@ class CoordinatorHarness:
             replicas,
             timers=self.timers,
             timeout_ms=1000,
-            before_marker=lambda _number: None,
+            before_marker=self._before_marker,
             transaction_completed=self._transaction_completed,
         )
         completions = Completions(
@@ -157,6 +159,10 @@ class CoordinatorHarness:
         first = self.next_block
         self.next_block += self.block_size
         return range(first, self.next_block)
+
+    def _before_marker(self, number: int) -> None:
+        log = self.replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, number)).log
+        self.announced_markers.append((number, log.end_offset))
 
     def _transaction_completed(self, partition: int, producer_id: int, committed: bool) -> None:
         self.completed_offsets.append((partition, producer_id, committed))

@@ -18,6 +18,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_record import LAST_EPOCH, ProducerIdAndEpoch, key_of
 from tidelog.record.internal_records.transaction_record import TransactionState as State
+from tidelog.server.transactions.expiry import BATCH_BYTES
 from tidelog.server.transactions.listing import TransactionFilter
 from tidelog.server.transactions.rules.initialization import Initialization
 from tidelog.storage.producer import AppendOrigin
@@ -105,6 +106,17 @@ def test_offsets_of_a_group_are_completed_with_the_marker(harness: CoordinatorHa
         write(harness, offsets, producer)
         harness.end(producer, committed)
     assert harness.completed_offsets == [(3, 1000, True), (3, 1000, False)]
+
+
+def test_a_group_coordinator_is_notified_before_its_partition_gets_a_marker(harness: CoordinatorHarness) -> None:
+    offsets = TopicPartition(GROUP_METADATA_TOPIC, 3)
+    harness.replicas.make(offsets)
+    producer = harness.initialize()
+    write(harness, offsets, producer)
+    write(harness, EVENTS, producer)
+    harness.end(producer, True)
+    assert harness.announced_markers == [(3, 1)]
+    assert harness.replicas.partition(offsets).offsets.log_end.message_offset == 2
 
 
 def test_the_answer_waits_for_the_log(harness: CoordinatorHarness) -> None:
@@ -361,7 +373,14 @@ def test_a_resignation_stops_the_markers(harness: CoordinatorHarness) -> None:
     assert harness.state() is State.PREPARE_COMMIT
 
 
-def test_a_bad_record_costs_one_transactional_id(harness: CoordinatorHarness) -> None:
+def test_a_stopped_coordinator_describes_nothing(harness: CoordinatorHarness) -> None:
+    harness.initialize()
+    harness.coordinator.stop()
+    assert refusal(lambda: harness.coordinator.describe("orders")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refusal(lambda: list(harness.coordinator.select(_all(), set))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_bad_record_costs_one_transactional_id(harness: CoordinatorHarness, caplog: pytest.LogCaptureFixture) -> None:
     harness.initialize()
     for key, value in ((key_of("other"), b"\x00\x07"), (b"\x00\x09?", b""), (key_of("else"), b"\x00\x01")):
         record = Record(0, START, TimestampType.CREATE, key, value)
@@ -371,6 +390,7 @@ def test_a_bad_record_costs_one_transactional_id(harness: CoordinatorHarness) ->
             )
     harness.crash()
     assert [listed.transactional_id for listed in harness.coordinator.select(_all(), set)] == ["orders"]
+    assert caplog.text.count("has an unknown type") == STATE_PARTITIONS
 
 
 # --- producer ids ---
@@ -408,6 +428,20 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ha
     assert harness.state() is State.COMPLETE_ABORT
     assert refusal(lambda: harness.add(producer, EVENTS)) is ErrorCode.PRODUCER_FENCED
     assert last_stable(harness.replicas.partition(EVENTS)) == 2
+
+
+def test_a_timeout_at_the_last_epoch_waits_for_a_producer_id(harness: CoordinatorHarness) -> None:
+    """The first search finds a coordinator that has no block of producer ids yet."""
+    write(harness, EVENTS, harness.initialize())
+    harness.leave(producer_epoch=LAST_EPOCH)
+    harness.clock.sleep_ms(TIMEOUT_MS)
+    harness.crash()
+    harness.clock.sleep_ms(harness.settings.abort_interval_ms)
+    harness.settle()
+    assert harness.state() is State.COMPLETE_ABORT
+    completed = harness.newest()
+    assert completed is not None
+    assert completed.producer == (2000, 0)
 
 
 def test_a_time_out_that_cannot_be_written_is_tried_again(harness: CoordinatorHarness) -> None:
@@ -453,6 +487,24 @@ def test_ids_that_cannot_be_forgotten_now_are_forgotten_later(harness: Coordinat
     assert not list(harness.coordinator.select(_all(), set))
     harness.crash()
     assert not list(harness.coordinator.select(_all(), set))
+
+
+@pytest.mark.parametrize(("length", "appends"), [(BATCH_BYTES // 2, 1), (BATCH_BYTES // 2 + 1, 2)])
+def test_as_many_ids_as_fit_are_removed_together(harness: CoordinatorHarness, length: int, appends: int) -> None:
+    """Each partition has two idle ids: a batch has at most the maximum size, in bytes of UTF-8."""
+    names = [str(number) + "é" * (length // 2 - 1) + "y" * (length % 2 + 1) for number in range(4)]
+    for name in names:
+        harness.initialize(name)
+    before = {number: _batch_count(harness, number) for number in range(STATE_PARTITIONS)}
+    harness.clock.sleep_ms(harness.settings.id_expiration_ms + harness.settings.removal_interval_ms)
+    harness.settle()
+    assert not any(harness.newest(name) for name in names)
+    assert [_batch_count(harness, number) - before[number] for number in before] == [appends, appends]
+
+
+def _batch_count(harness: CoordinatorHarness, number: int) -> int:
+    log = harness.replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, number)).log
+    return sum(len(table) for _, table in log.read_through(0, log.end_offset, 1 << 20))
 
 
 def _all() -> TransactionFilter:

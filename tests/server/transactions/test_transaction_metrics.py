@@ -56,6 +56,11 @@ def test_a_marker_without_a_leader_and_an_end_that_cannot_be_written_wait(harnes
 def test_loads_of_partitions_are_measured(harness: CoordinatorHarness) -> None:
     assert reported(harness)["partition-load-time-max"] >= 0
     assert reported(harness)["partition-load-time-avg"] >= 0
+    names = {(sample.name.group, sample.name.type) for sample in harness.coordinator.samples()}
+    assert names == {
+        ("kafka.server", "transaction-coordinator-metrics"),
+        ("kafka.coordinator.transaction", "TransactionMarkerChannelManager"),
+    }
 
 
 def test_only_missing_leaders_count_and_once_for_each_transaction(harness: CoordinatorHarness) -> None:

@@ -57,8 +57,8 @@ class OwnedPartitions:
         """Callable ``partition_of`` maps a transactional id, ``server_version`` returns ``transaction.version``."""
         self.partition_of = partition_of
         self.server_version = server_version
-        self.on_loaded: Callable[[OwnedPartition], None] = lambda _partition: None
-        """Callback for a loaded partition, before its first request."""
+        self.on_loaded: Callable[[OwnedPartition], None]
+        """Callback for a loaded partition, before its first request. The coordinator sets it."""
         self.loads = loads or SampledTimes()
         """The load times of partitions."""
         self._log = log
