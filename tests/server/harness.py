@@ -81,12 +81,12 @@ class WireClient:
     def close(self) -> None:
         self.socket.close()
 
-    def call(self, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
+    def call(self, api: ApiKey, version: int | None = None, /, **values: Any) -> Struct:
         """Send a request, by default in the latest version. ``values`` are the arguments of ``write_request``."""
         version = VERSIONS[api].latest if version is None else version
         return self.receive(api, version, self.send(api, version, **values))
 
-    def send(self, api: ApiKey, version: int, **values: Any) -> int:
+    def send(self, api: ApiKey, version: int, /, **values: Any) -> int:
         """Return the request's correlation id."""
         values = {"timeout": 60_000} | values if api in WITHOUT_DEFAULT else values
         self._next_id += 1

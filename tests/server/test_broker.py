@@ -27,7 +27,8 @@ from tidelog.storage.manager.log_manager import LogManager
 
 def test_it_runs_from_its_start_to_its_stop(tmp_path: Path) -> None:
     with running_broker(tmp_path) as home:
-        assert home.broker.state is BrokerState.RUNNING
+        before = home.broker.state
+        assert before is BrokerState.RUNNING
         with home.client() as client:
             assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
             home.stop()
@@ -65,12 +66,16 @@ def test_it_says_what_it_is_at_while_it_stops(tmp_path: Path, monkeypatch: pytes
     states = []
     close, shutdown = Listener.close, LogManager.shutdown
     with running_broker(tmp_path) as home:
-        monkeypatch.setattr(Listener, "close", lambda self: (states.append(home.broker.state), close(self)))
+
+        def closing(self: Listener) -> None:
+            states.append(home.broker.state)
+            close(self)
 
         def noted(self: LogManager, *arguments: Any, **options: Any) -> None:
             states.append(home.broker.state)
             shutdown(self, *arguments, **options)
 
+        monkeypatch.setattr(Listener, "close", closing)
         monkeypatch.setattr(LogManager, "shutdown", noted)
         home.stop()
     assert states == [BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN]

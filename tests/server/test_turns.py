@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,9 @@ from tidelog.server.handlers.configs.encoded_results import EncodedResults
 from tidelog.server.handlers.groups import consumer_groups, group_administration, offset_fetch
 from tidelog.server.handlers.topics import create_topics
 from tidelog.server.replicas.partition import Partition
+
+if TYPE_CHECKING:
+    from tidelog.protocol.message_types.configs import DescribeConfigsResourceResult, DescribeConfigsResult
 
 PIECE = 100
 CLIENT_METRICS, GROUP = 16, 32
@@ -237,16 +240,17 @@ def test_settings_of_many_resources_are_described_once(
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_results_that_are_encoded_one_by_one_are_the_response(version: int) -> None:
-    settings = [
+    settings: list[DescribeConfigsResourceResult] = [
         {"name": "a", "value": "1", "synonyms": [{"name": "b", "value": None, "source": 5}]},
         {"name": "ä" * 200},
     ]
-    many = [{"resource_type": 2, "resource_name": "t" * number, "configs": settings} for number in range(200)]
+    heads: list[DescribeConfigsResult] = [{"resource_type": 2, "resource_name": "t" * number} for number in range(200)]
+    many: list[DescribeConfigsResult] = [{**head, "configs": settings} for head in heads]
     results = EncodedResults(version)
-    refused = {"error_code": 3, "error_message": "no", "resource_type": 2, "resource_name": "u"}
+    refused: DescribeConfigsResult = {"error_code": 3, "error_message": "no", "resource_type": 2, "resource_name": "u"}
     encoded = results.encoded_settings(settings)
-    for one in many:
-        results.add({name: value for name, value in one.items() if name != "configs"}, encoded)
+    for head in heads:
+        results.add(head, encoded)
     results.add(refused)
     whole = write_response(ApiKey.DESCRIBE_CONFIGS, version, {"throttle_time": 7, "results": [*many, refused]})
     assert b"".join(results.response(7).parts) == whole  # type: ignore[arg-type] # no part is a file's

@@ -18,7 +18,7 @@ ANN = "user-ann"
 
 
 def authenticated(
-    context: RequestContext, _request: object, handle: Callable[[], Response | Awaitable[Response]]
+    context: RequestContext, request: object, handle: Callable[[], Response | Awaitable[Response]]
 ) -> Response | Awaitable[Response]:
     """Set the connection's principal to the client id."""
     name = context.client_id or ""

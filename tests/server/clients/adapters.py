@@ -14,6 +14,7 @@ from kafka.codec import has_snappy
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 Result = TypeVar("Result")
+Header = tuple[str, str | bytes | None]
 
 
 class Sent(NamedTuple):
@@ -21,14 +22,17 @@ class Sent(NamedTuple):
 
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[Header, ...] = ()
     timestamp: int = 1_700_000_000_000
     partition: int = 0
 
 
 class Adapter(Protocol):
-    name: str
-    codecs: Sequence[str]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def codecs(self) -> Sequence[str]: ...
 
     def produce(self, bootstrap: str, topic: str, records: Sequence[Sent], **settings: Any) -> list[int]:
         """Return the offsets when all replicas have acknowledged the records. ``settings`` are the library's."""
@@ -65,7 +69,7 @@ class Librdkafka:
                 headers=list(sent.headers),
             )
         assert producer.flush(PATIENCE_S) == 0
-        return [int(message.offset() or 0) for message in acknowledged]
+        return [known(message.offset()) for message in acknowledged]
 
     def consume(
         self, bootstrap: str, topic: str, total: int, partition: int = 0, start: int = 0, **settings: Any
@@ -78,8 +82,7 @@ class Librdkafka:
         finally:
             consumer.close()
         return [
-            Sent(one.value(), one.key(), tuple(one.headers() or ()), one.timestamp()[1], int(one.partition() or 0))
-            for one in messages
+            Sent(one.value(), one.key(), _headers(one), one.timestamp()[1], known(one.partition())) for one in messages
         ]
 
 
@@ -172,6 +175,18 @@ def run(work: Callable[[], Awaitable[Result]]) -> Result:
         return await asyncio.wait_for(work(), PATIENCE_S)
 
     return asyncio.run(patient())
+
+
+def known(value: Result | None) -> Result:
+    """Return a field that confluent_kafka declares as optional, but every message read here has."""
+    assert value is not None
+    return value
+
+
+def _headers(message: Message) -> tuple[Header, ...]:
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    return tuple(headers)
 
 
 def _sent(record: Any) -> Sent:

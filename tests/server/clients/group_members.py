@@ -10,6 +10,8 @@ import aiokafka
 import confluent_kafka
 import kafka
 
+from server.clients.adapters import known
+
 TOPIC = "t"
 POLL_S = 0.05
 HEARTBEAT_MS = 200
@@ -46,7 +48,7 @@ class ConfluentMember:
 
     def poll(self) -> list[tuple[int, bytes]]:
         messages = self.consumer.consume(500, POLL_S)
-        return [(message.partition(), message.value()) for message in messages if message.error() is None]
+        return [(known(message.partition()), known(message.value())) for message in messages if message.error() is None]
 
     def partitions(self) -> set[int]:
         return {one.partition for one in self.consumer.assignment()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_traffic_outlives_the_ends_of_its_broker(
         try:
             for end in (server.kill, server.stop) * rounds:
                 goal = len(set(traffic.received)) + A_ROUND
-                keep_on(traffic, lambda goal=goal: len(set(traffic.received)) >= goal)
+                keep_on(traffic, partial(has_received, traffic, goal))
                 end()
                 server.start()
             keep_on(traffic, lambda: set(traffic.received) == set(range(traffic.sent)), is_last=True)
@@ -48,6 +49,10 @@ def test_traffic_outlives_the_ends_of_its_broker(
                 records = logs.log("t", partition).records(until="log_end")
                 assert [int(record.value or b"") for record in records] == [*range(partition, traffic.sent, PARTITIONS)]
     assert len(traffic.received) == traffic.sent, "what was read before it was committed was read once"
+
+
+def has_received(traffic: Traffic, count: int) -> bool:
+    return len(set(traffic.received)) >= count
 
 
 def keep_on(traffic: Traffic, until: Callable[[], bool], *, is_last: bool = False) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,10 @@ def keep_on(loads: list[Load], until: Callable[[], bool]) -> None:
             load.go_on()
 
 
+def have_reached(loads: list[Load], goals: list[int]) -> bool:
+    return all(len(load.acknowledged) >= goal for load, goal in zip(loads, goals, strict=True))
+
+
 def number_of(value: bytes | None) -> int:
     return int((value or b"").partition(b" ")[0])
 
@@ -106,12 +111,7 @@ def test_what_was_acknowledged_outlives_kills(tmp_path: Path, rounds: int) -> No
                 if number == 0:
                     make_topics(address, [load.topic for load in loads])
                 goals = [len(load.acknowledged) + ACKNOWLEDGED_A_ROUND for load in loads]
-                keep_on(
-                    loads,
-                    lambda goals=goals: all(
-                        len(load.acknowledged) >= goal for load, goal in zip(loads, goals, strict=True)
-                    ),
-                )
+                keep_on(loads, partial(have_reached, loads, goals))
                 process.kill()
         with serving(tmp_path, *arguments) as process:
             process.line_with("serving")

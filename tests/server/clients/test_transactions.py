@@ -108,7 +108,7 @@ def test_a_producer_of_the_same_name_fences_the_one_before(own_broker: Broker) -
 def test_a_transaction_that_nobody_ends_is_aborted_in_time() -> None:
     with Broker(manual_time=True) as broker:
         broker.create_topic("t")
-        writer = producer(broker, **{"transaction.timeout.ms": 60_000})
+        writer = producer(broker, "x", **{"transaction.timeout.ms": 60_000})
         writer.begin_transaction()
         writer.produce("t", b"forgotten")
         writer.flush(PATIENCE_S)

@@ -23,10 +23,9 @@ def loggers() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def level(name: str) -> str:
+def level(name: str) -> str | None:
     (found,) = described_loggers([name])
-    text: str = found["value"]
-    return text
+    return found["value"]
 
 
 def change(name: str, value: str | None, kind: ChangeKind = ChangeKind.SET) -> list[SettingChange]:

@@ -124,6 +124,7 @@ def test_a_broker_of_cordoned_directories_gets_no_partition(two: DataHome) -> No
     for assignments in ((), [(0, [1])]):
         new = WantedTopic(name="t", assignments=assignments)
         (result,) = two.home.run(partial(two.home.broker.metadata.create_topics, [new]))
+        assert result.message is not None
         assert "all their log directories cordoned" in result.message or "are cordoned" in result.message
 
 

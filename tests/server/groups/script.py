@@ -49,7 +49,7 @@ class Script:
         self.replies: list[Any] = []
         self.names: dict[str, str] = {}
 
-    def call(self, api: ApiKey, version: int | None = None, **values: Any) -> Struct:
+    def call(self, api: ApiKey, version: int | None = None, /, **values: Any) -> Struct:
         answer = self.client.call(api, version, **values)
         self.replies.append((api.name, self.plain(answer)))
         return answer
@@ -78,7 +78,8 @@ class Script:
 
     def plain(self, value: Any) -> Any:
         if isinstance(value, Struct):
-            return {name: self.plain(getattr(value, name)) for name in value.__slots__ if not name.startswith("_")}
+            names: tuple[str, ...] = value.__slots__
+            return {name: self.plain(getattr(value, name)) for name in names}
         if isinstance(value, Mapping):
             return {name: self.field(name, part) for name, part in value.items()}
         if isinstance(value, tuple | list):
@@ -281,7 +282,7 @@ def make_unserved_groups(script: Script) -> None:
             | dict.fromkeys(("repartition_sink_topics", "repartition_source_topics"), ())
         ],
     }
-    tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    tasks: dict[str, list[object]] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
     beats: dict[ApiKey, dict[str, Any]] = {
         ApiKey.SHARE_GROUP_HEARTBEAT: {"member_id": "A" * 22, "subscribed_topic_names": ["t"]},
         ApiKey.STREAMS_GROUP_HEARTBEAT: {

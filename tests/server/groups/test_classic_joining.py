@@ -140,7 +140,8 @@ def test_in_a_stable_group_a_follower_is_answered_again_and_the_leader_rebalance
     leader, follower = harness.stable(2)
     again = harness.join(follower)
     assert (again.one["generation_id"], again.one["members"]) == (1, [])
-    assert harness.classic.state is ClassicState.STABLE
+    before = harness.classic.state
+    assert before is ClassicState.STABLE
     assert not harness.join(leader)
     assert harness.classic.state is ClassicState.PREPARING_REBALANCE
 

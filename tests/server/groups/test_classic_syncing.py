@@ -49,7 +49,8 @@ def test_nobody_hears_of_an_assignment_before_it_is_replicated() -> None:
     harness.journal.holds = True
     replies = harness.sync(leader, 1, assignments={leader: b"mine"})
     assert not replies
-    assert harness.classic.state is ClassicState.COMPLETING_REBALANCE
+    before = harness.classic.state
+    assert before is ClassicState.COMPLETING_REBALANCE
     harness.journal.release()
     assert replies.error is ErrorCode.NONE
     assert harness.classic.state is ClassicState.STABLE

@@ -232,7 +232,7 @@ def test_consumer_groups_over_the_wire(groups: GroupBroker) -> None:
 ])  # fmt: skip
 def test_heartbeats_that_no_group_takes(groups: GroupBroker, fields: dict[str, Any], message: str) -> None:
     groups.find("k")
-    given = {"member_id": "m1", "epoch": 0} | fields
+    given: dict[str, Any] = {"member_id": "m1", "epoch": 0} | fields
     assert groups.beat(**given).error_message == message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.server.groups.owned_shard import load_log
 from tidelog.server.groups.records.replay import Replay
+from tidelog.server.replicas.partition import Partition
 from tidelog.storage.producer import AppendOrigin
 
 COUNT = 120
@@ -37,9 +39,10 @@ def test_records_that_nobody_can_read_cost_nothing_but_themselves(groups: GroupB
     groups.make_topic()
     groups.find()
     groups.commit(1)
+    keep_records_without_keys(groups)
     for key in (b"", b"\0", b"\0\1\0\x07short", b"\0\x63unknown", None):
-        batch = bytearray(build_batch(columns_from_lists([b"\0\4value"], keys=[key or b""])))
-        groups.harness.call(lambda batch=batch: partition(groups).append(batch, origin=AppendOrigin.COORDINATOR))
+        batch = bytearray(build_batch(columns_from_lists([b"\0\4value"], keys=[key])))
+        groups.harness.call(partial(append, groups, batch))
     groups.commit(2)
     groups.restart()
     assert groups.fetch().committed_offset == 2
@@ -86,6 +89,18 @@ def test_a_partition_that_is_lost_and_led_again_is_read_again(groups: GroupBroke
     assert groups.fetch().committed_offset == 3
 
 
-def partition(groups: GroupBroker):  # type: ignore[no-untyped-def]
+def keep_records_without_keys(groups: GroupBroker) -> None:
+    """Set another cleanup policy: a compacted topic refuses records without a key."""
+    policy = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
+    resources = [{"resource_type": 2, "resource_name": "__consumer_offsets", "configs": [policy]}]
+    answer = groups.client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources)
+    assert answer.responses[0].error_code == 0
+
+
+def append(groups: GroupBroker, batch: bytearray) -> None:
+    partition(groups).append(batch, origin=AppendOrigin.COORDINATOR)
+
+
+def partition(groups: GroupBroker) -> Partition:
     number = groups.harness.broker.groups.partition_of("g")
     return groups.harness.broker.replicas.partition(TopicPartition("__consumer_offsets", number))

@@ -29,6 +29,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.server.groups.state.classic_group import ClassicState
 from tidelog.server.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from tidelog.server.groups.state.consumer_member import STATIC_LEAVING_EPOCH
+from tidelog.server.groups.state.unserved_group import UnservedGroup
 
 NAMES = ["m0", "m1", "m2", "m3"]
 TOPICS = {"a": 4, "b": 3}
@@ -242,6 +243,7 @@ class Client:
 
     def known_members(self) -> set[str]:
         group = self.harness.shard.groups.get("g")
+        assert not isinstance(group, UnservedGroup)
         return set() if group is None else set(group.members)
 
     def join(self) -> None:

@@ -27,7 +27,7 @@ def subscription(*topics: str, owned: tuple[int, ...] = ()) -> tuple[Protocol, .
 def classic_group(policy: str = "bidirectional", **fields: Any) -> tuple[ShardHarness, str]:
     """Create a classic group with one member that owns all four partitions of ``a``."""
     harness = ShardHarness(MemoryTopics(a=4), consumer=ConsumerGroupSettings(migration_policy=policy))
-    given = {"protocols": subscription("a"), "session_timeout_ms": 45_000} | fields
+    given: dict[str, Any] = {"protocols": subscription("a"), "session_timeout_ms": 45_000} | fields
     replies = harness.join(**given)
     harness.wait(3000)
     member = str(replies.one["member_id"])
@@ -107,7 +107,8 @@ def test_a_classic_member_that_is_silent_for_its_own_session_is_removed() -> Non
 def test_syncs_that_do_not_fit(fields: dict[str, Any], error: ErrorCode) -> None:
     harness, old = classic_group()
     Consumer(harness, "m2").beat()
-    assert harness.sync(**({"member_id": old, "generation_id": 1} | fields)).error is error
+    given: dict[str, Any] = {"member_id": old, "generation_id": 1} | fields
+    assert harness.sync(**given).error is error
 
 
 def test_when_the_last_member_of_the_new_protocol_goes_the_group_is_a_classic_one_again() -> None:
@@ -115,8 +116,9 @@ def test_when_the_last_member_of_the_new_protocol_goes_the_group_is_a_classic_on
     new = Consumer(harness, "m2")
     new.beat()
     assert new.leave() is ErrorCode.NONE
-    assert harness.classic.state is ClassicState.PREPARING_REBALANCE
-    assert [protocol.name for protocol in harness.classic.members[old].protocols] == ["range", "cooperative-sticky"]
+    reverted = harness.classic
+    assert reverted.state is ClassicState.PREPARING_REBALANCE
+    assert [protocol.name for protocol in reverted.members[old].protocols] == ["range", "cooperative-sticky"]
     again = harness.join(old, protocols=subscription("a"))
     assert again.one["leader"] == old
     assert harness.classic.state is ClassicState.COMPLETING_REBALANCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
@@ -20,6 +20,7 @@ from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
 from tidelog.testing import ManualClock, ManualScheduler, SimulatedDisk
 
+Arguments = ParamSpec("Arguments")
 T = TypeVar("T")
 DATA = Path("/data")
 NOW_MS = 1_700_000_000_000
@@ -89,11 +90,11 @@ class MetadataHarness:
         await metadata.close()
 
 
-def at_once(work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]:
-    """Run the work immediately instead of in a background thread."""
+def at_once(function: Callable[Arguments, T], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Awaitable[T]:
+    """Run the function immediately instead of in a background thread."""
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
-        done.set_result(work(*arguments))
+        done.set_result(function(*args, **kwargs))
     except BaseException as error:
         done.set_exception(error)
     return done

@@ -134,7 +134,7 @@ def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
     content = os.urandom(8 * MEBIBYTE)
     path = tmp_path / "file"
     path.write_bytes(content)
-    with path.open("rb") as file:
+    with LOCAL.open(path) as file:
 
         def answer(frame: bytes) -> Reply:
             return reply(b"head", file_slice(file, 0, len(content))) if frame == b"file" else reply(frame)
@@ -161,7 +161,7 @@ def test_parts_of_files_and_bytes_go_out_in_order(
             raise OSError(22, "Invalid argument")
 
         monkeypatch.setattr(os, "sendfile", sendfile)
-    with path.open("rb") as file:
+    with LOCAL.open(path) as file:
 
         def answer(_frame: bytes) -> Reply:
             return reply(
@@ -182,7 +182,7 @@ def test_the_bytes_of_a_file_go_out_by_sendfile_unless_they_are_encrypted(
     path.write_bytes(bytes(range(256)) * 1000)
     counts = sendfile_counts(monkeypatch)
     with (
-        path.open("rb") as file,
+        LOCAL.open(path) as file,
         listening(lambda _: reply(b"head", file_slice(file, 10, 200_000))) as harness,
         harness.client() as client,
     ):
@@ -194,7 +194,7 @@ def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     with (
-        path.open("rb") as file,
+        LOCAL.open(path) as file,
         listening(lambda _: reply(file_slice(file, 0, 6))) as harness,
         harness.client() as client,
     ):
@@ -274,7 +274,12 @@ def test_a_peer_that_resets_the_connection_with_its_last_bytes_is_forgotten(last
         client.send_frames(b"its answer is not read")
         harness.wait_for_requests(1)
         is_held, may_go = threading.Event(), threading.Event()
-        harness.loop.call_soon_threadsafe(lambda: (is_held.set(), may_go.wait(PATIENCE_S)))
+
+        def hold() -> None:
+            is_held.set()
+            may_go.wait(PATIENCE_S)
+
+        harness.loop.call_soon_threadsafe(hold)
         assert is_held.wait(PATIENCE_S)
         client.socket.sendall(last)
         client.socket.close()

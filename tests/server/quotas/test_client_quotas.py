@@ -52,10 +52,12 @@ def harness() -> QuotaHarness:
 
 
 def test_off_while_nobody_has_one(harness: QuotaHarness) -> None:
-    assert not harness.quotas.is_on
+    before = harness.quotas.is_on
+    assert not before
     assert harness.quotas.throttle(harness.context(), produced=10**9) == 0
     harness.quotas.change({OF_C: {"producer_byte_rate": 1.0}})
-    assert harness.quotas.is_on
+    meanwhile = harness.quotas.is_on
+    assert meanwhile
     harness.quotas.change({})
     assert not harness.quotas.is_on
 

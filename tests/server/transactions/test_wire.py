@@ -18,7 +18,6 @@ from tidelog.record.internal_records.transaction_record import ProducerIdAndEpoc
 from tidelog.record.rows import columns_from_lists
 from tidelog.server.metadata.requests import NewTopic
 
-ONE = {"partitions": 1, "replication_factor": 1}
 TIMEOUT_MS = 60_000
 
 
@@ -31,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
 
 def make_topics(home: BrokerHome) -> None:
     state = NewTopic(name=TRANSACTION_STATE_TOPIC, partitions=2, replication_factor=1)
-    topics = [state, *(NewTopic(name=name, **ONE) for name in ("events", "audit"))]
+    topics = [state, *(NewTopic(name=name, partitions=1, replication_factor=1) for name in ("events", "audit"))]
     made = home.run(lambda: home.broker.metadata.create_topics(topics))
     assert not any(topic.error for topic in made), made
 
