@@ -53,12 +53,12 @@ def stored(found: Validated) -> list[LegacyMessage]:
     return [one for row in table.rows() for one in read_messages(view[row.position : row.position + row.size])]
 
 
-def seen(found: Validated) -> list[tuple[int, int, bytes]]:
+def seen(found: Validated) -> list[tuple[int, int, bytes | None]]:
     """Return offset, timestamp and value of each message."""
-    return [(one.offset, one.timestamp, bytes(one.value)) for one in stored(found) if one.value is not None]
+    return [(one.offset, one.timestamp, None if one.value is None else bytes(one.value)) for one in stored(found)]
 
 
-def wanted(magic: int, times: list[int]) -> list[tuple[int, int, bytes]]:
+def wanted(magic: int, times: list[int]) -> list[tuple[int, int, bytes | None]]:
     return [(FIRST + i, time if magic else -1, b"v%d" % i) for i, time in enumerate(times)]
 
 
