@@ -256,7 +256,7 @@ def test_set_max_timestamp(twin: Twin) -> None:
     row = scan_batches(buffer).row(0)
     assert (row.max_timestamp, row.attributes, row.crc_ok) == (66, 8, True)
     for wrong in (b"", GOOD[:60], bytes(100)):
-        with pytest.raises(ValueError, match="no v2 batch"):
+        with pytest.raises(ValueError, match="does not hold a v2 batch"):
             twin.set_max_timestamp(bytearray(wrong), 1)
 
 

@@ -488,7 +488,7 @@ def set_max_timestamp(buffer, int64_t max_timestamp, bint log_append=False):
     PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
     try:
         if view.len < V2_HEADER or (<uint8_t*>view.buf)[V2_MAGIC] != 2:
-            raise ValueError("the buffer is no v2 batch")
+            raise ValueError("the buffer does not hold a v2 batch")
         patch_timestamps(<uint8_t*>view.buf, view.len, max_timestamp, log_append)
     finally:
         PyBuffer_Release(&view)

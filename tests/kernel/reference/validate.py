@@ -229,7 +229,7 @@ def validate_records(
 def set_max_timestamp(buffer: Buffer, max_timestamp: int, log_append: bool = False) -> None:
     batch = memoryview(buffer).cast("B")
     if len(batch) < V2_HEADER.size or batch[16] != 2:
-        raise ValueError("the buffer is no v2 batch")
+        raise ValueError("the buffer does not hold a v2 batch")
     old = int.from_bytes(batch[21:23], "big")
     stamp = _LOG_APPEND if log_append else 0
     if old & _LOG_APPEND == stamp and int.from_bytes(batch[35:43], "big", signed=True) == max_timestamp:
