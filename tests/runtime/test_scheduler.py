@@ -270,7 +270,7 @@ def test_a_task_may_shut_its_scheduler_down(scheduler: ThreadScheduler) -> None:
     scheduler.schedule("the last one", work, period_ms=1)
     assert done.wait(SOON)
     wait_for(lambda: own_threads() == [])
-    assert not scheduler.is_started
+    assert scheduler._pool is None
 
 
 def test_starting_twice_is_an_error_starting_again_is_not(scheduler: ThreadScheduler) -> None:
@@ -348,7 +348,7 @@ def test_a_forked_child_inherits_nothing_that_runs(scheduler: ThreadScheduler) -
 
 
 def _in_child(scheduler: ThreadScheduler, cancel: Callable[[], None]) -> int:
-    if scheduler.is_started:
+    if scheduler._pool is not None:
         return 1
     cancel()
     scheduler.shutdown()

@@ -76,10 +76,6 @@ class ThreadScheduler:
         _schedulers.add(self)
 
     @property
-    def is_started(self) -> bool:
-        return self._pool is not None
-
-    @property
     def errors(self) -> Counter[str]:
         """The number of failures of each task, by its name."""
         return self._errors.counts

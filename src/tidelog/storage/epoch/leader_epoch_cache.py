@@ -132,15 +132,6 @@ class LeaderEpochCache:
         at = bisect_right(entries, epoch, key=_EPOCH)
         return EpochEndOffset(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
 
-    def entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-        """Return the entries for ``[start_offset, end_offset)``. The first one starts at or after ``start_offset``."""
-        part = LeaderEpochCache()
-        part._entries = self._entries
-        if start_offset >= 0:
-            part.truncate_from_start(start_offset)
-        part.truncate_from_end(end_offset)
-        return part._entries
-
     # --- changing ---
 
     def assign(self, epoch: int, start_offset: int) -> bool:
