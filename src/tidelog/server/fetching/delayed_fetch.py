@@ -26,7 +26,7 @@ from tidelog.storage.log.state.log_read import readable_end
 
 
 class DelayedFetch:
-    """The ``Condition`` of one delayed fetch. ``partitions`` are the partitions to watch."""
+    """The condition of one delayed fetch. ``partitions`` are the partitions to watch."""
 
     def __init__(self, results: Iterable[PartitionResult], limits: FetchLimits) -> None:
         self._limits = limits
@@ -35,7 +35,7 @@ class DelayedFetch:
         self.partitions: tuple[Partition, ...] = tuple(self._pending)
 
     def is_ready(self, changed: Partition) -> bool:
-        """Return True if the fetch can complete after ``changed`` has changed, as a ``Condition`` of ``wait_until``."""
+        """Return True if the fetch can complete after ``changed`` has changed; a condition of ``wait_until``."""
         result = self._pending[changed]
         available = None if result.start is None else self._bytes_available(changed, result, result.start)
         if available is None:

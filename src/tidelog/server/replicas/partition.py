@@ -168,7 +168,7 @@ class Partition:
 
     def check_delayed(self) -> None:
         """Check the delayed operations again."""
-        self.purgatory.partition_changed(self)
+        self.purgatory.check()
 
     # --- appending ---
 

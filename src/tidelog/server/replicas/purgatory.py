@@ -10,27 +10,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from tidelog.runtime.timers import Timers
-    from tidelog.server.replicas.partition import Partition
-
-Condition = Callable[["Partition"], bool]
-"""A callback that gets the changed partition and returns True if the operation can complete."""
+from tidelog.runtime.timers import Timers
 
 
 class DelayedOperation:
     """A delayed operation. It completes once, by its condition or its timeout."""
 
-    __slots__ = ("_completed", "_condition")
+    __slots__ = ("_completed",)
 
-    def __init__(self, condition: Condition) -> None:
-        self._condition = condition
+    def __init__(self) -> None:
         self._completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-    def partition_changed(self, partition: Partition) -> None:
-        if not self._completed.done() and self._condition(partition):
+    def check(self, condition: Callable[[], bool]) -> None:
+        if not self._completed.done() and condition():
             self._completed.set_result(True)
 
     def expire(self) -> None:
@@ -43,34 +38,50 @@ class DelayedOperation:
 
 
 class Purgatory:
-    """The delayed operations of one partition, oldest first."""
+    """The delayed operations of one partition with their conditions, oldest first."""
 
     __slots__ = ("_operations",)
 
     def __init__(self) -> None:
-        self._operations: dict[DelayedOperation, None] = {}
+        self._operations: dict[DelayedOperation, Callable[[], bool]] = {}
 
     def __len__(self) -> int:
         return len(self._operations)
 
-    def add(self, operation: DelayedOperation) -> None:
-        self._operations[operation] = None
+    def add(self, operation: DelayedOperation, condition: Callable[[], bool]) -> None:
+        self._operations[operation] = condition
 
     def discard(self, operation: DelayedOperation) -> None:
         self._operations.pop(operation, None)
 
-    def partition_changed(self, partition: Partition) -> None:
+    def check(self) -> None:
+        """Check each operation after a change of the partition."""
         if self._operations:
-            for operation in tuple(self._operations):
-                operation.partition_changed(partition)
+            for operation, condition in tuple(self._operations.items()):
+                operation.check(condition)
 
 
-async def wait_until(condition: Condition, partitions: Iterable[Partition], timers: Timers, timeout_ms: int) -> bool:
-    """Return True if the condition was met before the timeout. A cancelled call leaves nothing behind."""
-    operation = DelayedOperation(condition)
+class Watched(Protocol):
+    """A partition, as the purgatory needs it."""
+
+    @property
+    def purgatory(self) -> Purgatory: ...
+
+
+WatchedT = TypeVar("WatchedT", bound=Watched)
+
+
+async def wait_until(
+    condition: Callable[[WatchedT], bool], partitions: Iterable[WatchedT], timers: Timers, timeout_ms: int
+) -> bool:
+    """Return True if the condition, which gets the changed partition, was met before the timeout.
+
+    A cancelled call leaves nothing behind.
+    """
+    operation = DelayedOperation()
     watched = tuple(partitions)
     for partition in watched:
-        partition.purgatory.add(operation)
+        partition.purgatory.add(operation, partial(condition, partition))
     timer = timers.call_later(timeout_ms, operation.expire)
     try:
         return await operation.wait()
