@@ -1,4 +1,4 @@
-"""docs/server.md: the list of Kafka's APIs that the broker serves, from its registry of handlers.
+"""docs/server.md: the list of Kafka's APIs that the broker serves, from its table of groups.
 
 `make map` writes that part of the page again. A test fails while the two differ.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from tidelog.protocol.api_key import VERSIONS
-from tidelog.server.handlers.registry import advertised_versions
+from tidelog.server.handlers.api_groups import advertised_versions
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "server.md"
 BEGIN = "<!-- APIs: written by `make map` -->"

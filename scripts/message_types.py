@@ -16,7 +16,7 @@ from typing import Any
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.schemas import Direction, is_array, is_optional, struct_class, struct_type
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.handlers.api_groups import API_GROUPS
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "tidelog" / "protocol" / "message_types"
 Names = dict[tuple[str, str], str]
@@ -107,8 +107,8 @@ def _type(struct: MergedStruct, name: str, names: Names) -> str:
 def stubs() -> dict[Path, str]:
     """Return the text of each stub by its path."""
     groups: dict[str, list[ApiKey]] = {}
-    for api, load in HANDLERS.items():
-        groups.setdefault(load.__name__.strip("_"), []).append(api)
+    for api, group in API_GROUPS.items():
+        groups.setdefault(group, []).append(api)
     return {FOLDER / f"{group}.pyi": stub(apis) for group, apis in groups.items()}
 
 

@@ -10,7 +10,7 @@ from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import read_response
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.handlers.api_groups import API_GROUPS
 
 SOFTWARE = {"client_software_name": "tests", "client_software_version": "1.0"}
 
@@ -20,7 +20,7 @@ def test_every_version_names_the_apis_there_are(client: WireClient, version: int
     answer = client.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
     assert answer.error_code == 0
     advertised = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-    assert set(advertised) == set(HANDLERS)
+    assert set(advertised) == set(API_GROUPS)
     assert advertised[ApiKey.API_VERSIONS] == (0, 4)
 
 

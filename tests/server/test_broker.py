@@ -17,7 +17,8 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
 from tidelog.server.broker import Broker
 from tidelog.server.broker_state import BrokerState
-from tidelog.server.handlers.registry import HANDLERS, Handler
+from tidelog.server.handlers.api_groups import API_GROUPS
+from tidelog.server.handlers.registry import LOADERS, Handler
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.listener import Listener
 from tidelog.server.network.request_context import RequestContext
@@ -151,7 +152,7 @@ def replace_handler(monkeypatch: pytest.MonkeyPatch, api: ApiKey, error: Excepti
             raise error
         return {}
 
-    monkeypatch.setitem(HANDLERS, api, lambda: {api: Handler(handle)})
+    monkeypatch.setitem(LOADERS, API_GROUPS[api], lambda: {api: Handler(handle)})
 
 
 @pytest.mark.parametrize(

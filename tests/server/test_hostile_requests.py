@@ -22,7 +22,7 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.protocol.messages import write_request
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.handlers.api_groups import API_GROUPS
 
 QUICK = settings(
     max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -139,7 +139,7 @@ def try_noise(broker: Watched, effort: settings) -> None:
 
 
 def test_requests_of_all_apis(broker: Watched) -> None:
-    try_requests(broker, sorted(HANDLERS), QUICK)
+    try_requests(broker, sorted(API_GROUPS), QUICK)
 
 
 def test_noise(broker: Watched) -> None:
@@ -147,7 +147,7 @@ def test_noise(broker: Watched) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("api", sorted(HANDLERS), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", sorted(API_GROUPS), ids=lambda api: api.name)
 def test_requests_of_one_api_for_long(broker: Watched, api: ApiKey) -> None:
     try_requests(broker, [api], LONG)
 

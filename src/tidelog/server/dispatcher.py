@@ -33,7 +33,8 @@ from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.protocol.schemas import Direction, Struct, struct_class
 from tidelog.server.broker import Broker
-from tidelog.server.handlers.registry import HANDLERS, Handler
+from tidelog.server.handlers.api_groups import API_GROUPS
+from tidelog.server.handlers.registry import Handler, handler_of
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.request_context import RequestContext
@@ -74,9 +75,9 @@ class Dispatcher:
         )
         handler = self._handlers.get((api, version))
         if handler is None:
-            if version not in VERSIONS[api] or api not in HANDLERS:
+            if version not in VERSIONS[api] or api not in API_GROUPS:
                 return _unsupported(context)
-            handler = self._handlers[api, version] = HANDLERS[api]()[api]
+            handler = self._handlers[api, version] = handler_of(api)
         self._broker.server_metrics.count(api, version)
         if self._broker.quotas.is_on:
             return self._begin_counted(handler, context, memoryview(frame)[header.size :])

@@ -27,7 +27,7 @@ from server.authorization.world import (
 )
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.handlers.registry import HANDLERS
+from tidelog.server.handlers.api_groups import API_GROUPS
 
 CASES = {f"user-{number}": case for number, case in enumerate(cases())}
 """The cases by the user that sends the request."""
@@ -77,8 +77,8 @@ def answer_elsewhere(home: BrokerHome, case: Case, values: Any, user: str) -> An
 def test_every_api_has_a_case_of_each_kind() -> None:
     allowed = {case.api for case in CASES.values() if case.is_allowed}
     denied = {case.api for case in CASES.values() if case.denial or not case.is_allowed}
-    assert allowed | WITHOUT_ASKING == set(HANDLERS) - LOG_IN
-    assert denied == set(HANDLERS) - LOG_IN
+    assert allowed | WITHOUT_ASKING == set(API_GROUPS) - LOG_IN
+    assert denied == set(API_GROUPS) - LOG_IN
 
 
 def test_without_an_authorizer_there_are_no_lists(tmp_path: Path) -> None:

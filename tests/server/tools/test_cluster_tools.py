@@ -8,7 +8,7 @@ import pytest
 
 from real_kafka.kafka_tools import KafkaTools
 from server.harness import BrokerHome
-from tidelog.server.handlers.registry import advertised_versions
+from tidelog.server.handlers.api_groups import advertised_versions
 from tidelog.server.metadata.features import release_name
 
 pytestmark = pytest.mark.kafka

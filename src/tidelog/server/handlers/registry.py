@@ -1,7 +1,7 @@
-"""The registry of handlers: the functions of each API. ApiVersions advertises exactly these APIs.
+"""The registry of handlers: the functions of each API.
 
 A group's modules are imported when a client first uses one of its APIs, because a broker would start more slowly with
-all of them. A new API needs a line in ``HANDLERS`` and one in its group's loader.
+all of them. A new API needs a line in ``API_GROUPS`` and one in its group's loader.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tidelog.model import TidelogError
-from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
+from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.messages import read_request
+from tidelog.server.handlers.api_groups import API_GROUPS, ApiGroup
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import Response
 
@@ -196,71 +197,18 @@ def _groups() -> Handlers:
     }
 
 
-HANDLERS: dict[ApiKey, Callable[[], Handlers]] = {
-    ApiKey.PRODUCE: _data,
-    ApiKey.FETCH: _data,
-    ApiKey.LIST_OFFSETS: _data,
-    ApiKey.API_VERSIONS: _cluster,
-    ApiKey.DELETE_RECORDS: _data,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _data,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _data,
-    ApiKey.DESCRIBE_LOG_DIRS: _data,
-    ApiKey.DESCRIBE_PRODUCERS: _data,
-    ApiKey.METADATA: _cluster,
-    ApiKey.CREATE_TOPICS: _topics,
-    ApiKey.DELETE_TOPICS: _topics,
-    ApiKey.CREATE_PARTITIONS: _topics,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics,
-    ApiKey.ELECT_LEADERS: _topics,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _topics,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _topics,
-    ApiKey.DESCRIBE_CONFIGS: _configs,
-    ApiKey.ALTER_CONFIGS: _configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
-    ApiKey.LIST_CONFIG_RESOURCES: _configs,
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _configs,
-    ApiKey.ALTER_CLIENT_QUOTAS: _configs,
-    ApiKey.SASL_HANDSHAKE: _security,
-    ApiKey.SASL_AUTHENTICATE: _security,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _security,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _security,
-    ApiKey.DESCRIBE_ACLS: _acls,
-    ApiKey.CREATE_ACLS: _acls,
-    ApiKey.DELETE_ACLS: _acls,
-    ApiKey.DESCRIBE_QUORUM: _cluster,
-    ApiKey.UPDATE_FEATURES: _cluster,
-    ApiKey.DESCRIBE_CLUSTER: _cluster,
-    ApiKey.INIT_PRODUCER_ID: _transactions,
-    ApiKey.ADD_PARTITIONS_TO_TXN: _transactions,
-    ApiKey.ADD_OFFSETS_TO_TXN: _transactions,
-    ApiKey.END_TXN: _transactions,
-    ApiKey.WRITE_TXN_MARKERS: _transactions,
-    ApiKey.DESCRIBE_TRANSACTIONS: _transactions,
-    ApiKey.LIST_TRANSACTIONS: _transactions,
-    ApiKey.OFFSET_COMMIT: _groups,
-    ApiKey.OFFSET_FETCH: _groups,
-    ApiKey.FIND_COORDINATOR: _groups,
-    ApiKey.JOIN_GROUP: _groups,
-    ApiKey.HEARTBEAT: _groups,
-    ApiKey.LEAVE_GROUP: _groups,
-    ApiKey.SYNC_GROUP: _groups,
-    ApiKey.DESCRIBE_GROUPS: _groups,
-    ApiKey.LIST_GROUPS: _groups,
-    ApiKey.DELETE_GROUPS: _groups,
-    ApiKey.TXN_OFFSET_COMMIT: _groups,
-    ApiKey.OFFSET_DELETE: _groups,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _groups,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _groups,
+LOADERS: dict[ApiGroup, Callable[[], Handlers]] = {
+    ApiGroup.DATA: _data,
+    ApiGroup.CLUSTER: _cluster,
+    ApiGroup.TOPICS: _topics,
+    ApiGroup.CONFIGS: _configs,
+    ApiGroup.SECURITY: _security,
+    ApiGroup.ACLS: _acls,
+    ApiGroup.TRANSACTIONS: _transactions,
+    ApiGroup.GROUPS: _groups,
 }
-"""The loader of each API's group. Its name is the group's."""
-
-_OLDEST_ADVERTISED = {ApiKey.PRODUCE: 0}
-"""librdkafka disables compression if the broker does not advertise Produce 0 to 2 (KAFKA-18659)."""
 
 
-def advertised_versions() -> dict[ApiKey, VersionRange]:
-    """Return the versions that ApiVersions advertises, sorted by API key."""
-    return {
-        api: VERSIONS[api]._replace(oldest=_OLDEST_ADVERTISED.get(api, VERSIONS[api].oldest))
-        for api in sorted(HANDLERS)
-    }
+def handler_of(api: ApiKey) -> Handler:
+    """Return the handler of an API that the broker serves. Import its group's modules if this is the first use."""
+    return LOADERS[API_GROUPS[api]]()[api]

@@ -20,7 +20,7 @@ from tidelog.protocol.api_versions import (
     write_api_versions_response,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.handlers.registry import advertised_versions
+from tidelog.server.handlers.api_groups import advertised_versions
 from tidelog.server.metadata.features import SUPPORTED
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse, Response
