@@ -221,6 +221,21 @@ def test_a_new_coordinator_rebalances_nothing_that_is_as_it_was() -> None:
     assert again.consumer.state is ConsumerGroupState.STABLE
 
 
+def test_a_tombstone_of_an_assignment_leaves_the_member_without_partitions() -> None:
+    group = harness()
+    Consumer(group, "m1").beat()
+    current = consumer_records.member_tombstones("g", "m1")[0]
+    group.journal.write([current], lambda _error: None)
+    member = group.reloaded().consumer.members["m1"]
+    assert (member.member_epoch, member.assigned, member.topic_names) == (-1, {}, {"a"})
+
+
+def test_tombstones_of_a_group_that_is_unknown_do_nothing() -> None:
+    group = harness()
+    group.journal.write(consumer_records.member_tombstones("g", "m1"), lambda _error: None)
+    assert not group.reloaded().shard.groups
+
+
 def test_a_new_coordinator_waits_one_session_for_the_members_and_for_what_they_are_to_give_up() -> None:
     group = harness()
     one, two = Consumer(group, "m1"), Consumer(group, "m2")

@@ -218,6 +218,16 @@ def test_consumer_groups_over_the_wire(groups: GroupBroker) -> None:
     assert groups.beat("m1", -1).member_epoch == -1
 
 
+def test_a_client_of_version_0_is_given_a_member_id(groups: GroupBroker) -> None:
+    groups.make_topic()
+    groups.find("k")
+    joining = {"group_id": "k", "rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    joined = groups.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, member_id="", member_epoch=0, **joining)
+    assert (joined.error_code, len(joined.member_id)) == (0, 36)
+    leaving = groups.client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, group_id="k", member_id="", member_epoch=-1)
+    assert leaving.error_message == "MemberId can't be empty."
+
+
 @pytest.mark.parametrize(("fields", "message"), [
     ({"member_id": ""}, "MemberId can't be empty."),
     ({"group_id": ""}, "GroupId can't be empty."),
@@ -287,6 +297,19 @@ def test_what_a_client_waits_for_is_answered_when_the_broker_stops(groups: Group
         groups.restart()
         assert other.is_closed_by_broker()
     assert groups.client.call(ApiKey.HEARTBEAT, **who).error_code == 0, "the rebalance under way is forgotten"
+
+
+def test_a_coordinator_that_stops_fails_pending_joins(groups: GroupBroker) -> None:
+    groups.stable_member()
+    pending = groups.join().member_id
+    joining = {"group_id": "g", "session_timeout": 30_000, "rebalance_timeout": 60_000, "protocol_type": "consumer"}
+    protocols = [{"name": "range", "metadata": b"m"}]
+    sent = groups.client.send(ApiKey.JOIN_GROUP, 9, member_id=pending, protocols=protocols, **joining)
+    harness = groups.harness
+    harness.wait_for(lambda: _waiting(harness, groups.client) == 1)
+    harness.call(harness.broker.groups.stop)
+    assert groups.client.receive(ApiKey.JOIN_GROUP, 9, sent).error_code == ErrorCode.NOT_COORDINATOR
+    harness.call(harness.broker.groups.start)
 
 
 @pytest.mark.parametrize("key_type", [0, 1])

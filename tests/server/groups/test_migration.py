@@ -62,6 +62,33 @@ def test_a_member_of_the_new_protocol_makes_it_a_consumer_group_and_the_others_g
     assert again.heartbeat(old, 2) is ErrorCode.NONE
 
 
+def test_a_classic_member_that_joined_in_time_stays() -> None:
+    harness, old = classic_group()
+    new = Consumer(harness, "m2")
+    new.beat()
+    assert harness.heartbeat(old, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    harness.join(old, protocols=subscription("a", owned=(0, 1, 2, 3)))
+    kept = tuple(partitions(harness.sync(old, 1).one))
+    harness.join(old, protocols=subscription("a", owned=kept))
+    harness.sync(old, 2)
+    for _ in range(7):
+        harness.wait(5_000)
+        new.beat()
+        assert harness.heartbeat(old, 2) is ErrorCode.NONE
+
+
+def test_a_static_member_that_changes_the_protocol_has_no_timers_of_the_old_one() -> None:
+    harness, old = classic_group(instance_id="i1")
+    new = Consumer(harness, "m2")
+    new.beat()
+    assert harness.heartbeat(old, 1, instance_id="i1") is ErrorCode.REBALANCE_IN_PROGRESS
+    upgraded = Consumer(harness, old, instance_id="i1")
+    for _ in range(7):
+        assert upgraded.beat() is ErrorCode.NONE
+        assert new.beat() is ErrorCode.NONE
+        harness.wait(5_000)
+
+
 def test_classic_members_join_and_leave_a_consumer_group() -> None:
     harness, old = classic_group()
     new = Consumer(harness, "m2")

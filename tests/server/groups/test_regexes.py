@@ -34,6 +34,9 @@ MATCHES = [
     (r"(?P<name>x)y", "xy", "x"),
     (r"(a*)*b", "aaaab", "aaaa"),
     (r"", "", "a"),
+    (r"colou?r", "color", "colouur"),
+    (r"[a-]+", "a-a", "b"),
+    ("(a)" * 101, "a" * 101, "a"),
 ]
 
 # Expression, RE2/J's error message.
@@ -50,6 +53,8 @@ MISTAKES = [
     ("a" * 20_001, "expression too large"),
     (r"[b-a]", "invalid character class range"),
     (r"\p{Foo}", "invalid character class range"),
+    (r"(?<=a)", "invalid or unsupported Perl syntax"),
+    (r"(?<!a)", "invalid or unsupported Perl syntax"),
     (r"(?=a)", "invalid or unsupported Perl syntax"),
     (r"(a)\1", "invalid escape sequence"),
     (r"(?P<>a)", "invalid named capture"),
@@ -84,6 +89,20 @@ def test_an_expression_that_takes_too_long_is_given_up() -> None:
     pattern = TopicPattern(SLOW)
     with pytest.raises(PatternError, match="takes too long"):
         [pattern.matches(f"{'a' * number}x") for number in range(249)]
+
+
+def test_names_alike_cost_no_more_work_than_one() -> None:
+    pattern = TopicPattern("a*")
+    assert all(pattern.matches("a" * 249) for _ in range(1_500))
+
+
+def test_a_full_cache_is_cleared() -> None:
+    """Matching a cached name again costs no work. The cache cannot hold the longer name's states."""
+    pattern, longer = TopicPattern(SLOW), TopicPattern(SLOW)
+    assert all(pattern.matches("a" * 60) for _ in range(10))
+    assert longer.matches("a" * 86)
+    with pytest.raises(PatternError, match="takes too long"):
+        longer.matches("a" * 86)
 
 
 def test_what_takes_too_long_matches_nothing_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -157,6 +176,20 @@ def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time(
     harness.wait(0)
     settle(one)
     assert one.partitions == {("a1", 0), ("a2", 0)}
+
+
+def test_topics_that_are_known_already_are_not_matched_again() -> None:
+    harness = ShardHarness(MemoryTopics(a1=1))
+    one = Consumer(harness, "m1", topic_regex="a.*")
+    one.beat()
+    harness.wait(0)
+    settle(one)
+    resolved = harness.consumer.regexes["a.*"]
+    assert resolved.version == harness.topics.last_creation_version
+    harness.wait(10_001)
+    one.beat()
+    harness.wait(0)
+    assert harness.consumer.regexes["a.*"] == resolved
 
 
 def test_the_ten_seconds_count_from_the_heartbeat_that_had_them_matched() -> None:

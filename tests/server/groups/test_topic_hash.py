@@ -7,7 +7,11 @@ import uuid
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from tidelog.server.groups.state.group_topics import TopicFacts, group_hash, topic_hash
+from server.metadata.images import image_of, partition_of, with_topic
+from tidelog.model.kafka_uuid import uuid_to_text
+from tidelog.server.groups.state.group_topics import ImageTopics, TopicFacts, group_hash, topic_hash
+from tidelog.server.metadata.image import MetadataChange
+from tidelog.server.metadata.metadata_record import MetadataRecord
 
 TOPIC_ID = uuid.UUID("01234567-89ab-cdef-fedc-ba9876543210")
 
@@ -61,3 +65,14 @@ def test_no_topics() -> None:
 def test_the_order_of_the_topics_does_not_matter() -> None:
     topics = [TopicFacts(TOPIC_ID, name, 1) for name in ("b", "a", "c")]
     assert group_hash(topics) == group_hash(reversed(topics))
+
+
+def test_a_topic_with_more_partitions_has_changed() -> None:
+    image, change = image_of((1,)), MetadataChange()
+    for name in ("grown", "same"):
+        with_topic(image, partition_of((1,)), name=name)
+    grown, same = (uuid_to_text(image.topics[name].id) for name in ("grown", "same"))
+    more = {"topicId": grown, "partitionId": 1, **partition_of((1,)).fields()}
+    image.apply(MetadataRecord("PartitionRecord", more), change)
+    image.apply(MetadataRecord("PartitionChangeRecord", {"topicId": same, "partitionId": 0, "isr": [1]}), change)
+    assert ImageTopics(lambda: image, lambda: 0).changed_topic_names(change) == {"grown"}

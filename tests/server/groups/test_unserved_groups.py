@@ -8,11 +8,11 @@ import pytest
 
 from server.groups.shard_harness import GROUP, MemoryTopics, Replies, ShardHarness, call_replying
 from tidelog.model import TopicPartition
-from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_commit
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.classic.member_requests import MemberClaim
-from tidelog.server.groups.offsets.commit_rules import CommitClaim
+from tidelog.server.groups.offsets.commit_rules import CommitClaim, check_fetch
 from tidelog.server.groups.offsets.commits import OffsetToCommit
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 
@@ -104,6 +104,18 @@ def test_no_other_protocol_takes_the_id(records: list[GroupRecord]) -> None:
     assert commit(harness) is refused
     assert delete(harness) in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_DELETION_FAILED)
     assert len(harness.journal.lines) == written
+
+
+@pytest.mark.parametrize(("member_id", "epoch", "is_refused"), [(None, -1, False), ("m", -1, True), (None, 0, True)])
+def test_no_member_of_a_streams_group_fetches_offsets(member_id: str | None, epoch: int, is_refused: bool) -> None:
+    """A share group has no offsets, and any fetch of them is empty."""
+    check_fetch(found(rig_of(*_SHARE)), member_id, epoch)
+    error = ErrorCode.NONE
+    try:
+        check_fetch(found(rig_of(*_STREAMS)), member_id, epoch)
+    except ApiError as refusal:
+        error = refusal.code
+    assert error is (ErrorCode.UNKNOWN_MEMBER_ID if is_refused else ErrorCode.NONE)
 
 
 def test_an_empty_streams_group_becomes_a_classic_group() -> None:

@@ -183,11 +183,8 @@ class Rebalancing:
         self._timers.set(key, group.rebalance_timeout_ms, lambda: self._complete_join_of_current(group))
 
     def _wait_for_syncs(self, group: ClassicGroup) -> None:
-        generation = group.generation_id
-
-        def over() -> None:
-            is_outdated = group.generation_id != generation or group.state is ClassicState.PREPARING_REBALANCE
-            if is_outdated or not group.pending_syncs or not self._is_current(group):
+        def over() -> None:  # the timer is cancelled after the last sync, and when the next rebalance begins
+            if not self._is_current(group):
                 return
             missing = sorted(group.pending_syncs)
             for member_id in missing:
