@@ -16,7 +16,7 @@ from log_maker import batch
 from storage.manager.manager_home import NOW, DiskHome, ManagerHome, records, values
 from tidelog.model import StorageError, TopicPartition
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
-from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, PartitionState
+from tidelog.storage.cleaner.pool.cleaner_state import CleanerState, LogCleaningState
 from tidelog.storage.cleaner.pool.cleaner_thread import CleanerThread
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
@@ -26,7 +26,7 @@ CHECKPOINT = "cleaner-offset-checkpoint"
 QUICK = CleanerSettings(backoff_ms=2, dedupe_buffer_bytes=1 << 20)
 IDLE = CleanerSettings(backoff_ms=3_600_000, dedupe_buffer_bytes=1 << 20)
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-PAUSED = PartitionState(is_taken=False, pauses=1)
+PAUSED = LogCleaningState(is_taken=False, pauses=1)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def waits_for_the_cleaner(manager: LogManager, work: Callable[[], object]) -> No
     with taken(manager):
         thread = threading.Thread(target=run)
         thread.start()
-        while state.state_of(T0) != PartitionState(is_taken=True, pauses=1):
+        while state.state_of(T0) != LogCleaningState(is_taken=True, pauses=1):
             assert not ended.is_set()
         assert not ended.wait(0.01)
     thread.join(60)

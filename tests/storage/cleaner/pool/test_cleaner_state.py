@@ -13,12 +13,12 @@ from tidelog.model import LogCleaningAbortedError, TopicPartition
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.plan.log_facts import facts_of_log
 from tidelog.storage.cleaner.pool import cleaner_state
-from tidelog.storage.cleaner.pool.cleaner_state import IN_PROGRESS, CleanerState, LogToClean, PartitionState
+from tidelog.storage.cleaner.pool.cleaner_state import IN_PROGRESS, CleanerState, LogCleaningState, LogToClean
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.state.log_config import LogConfig
 
 T0, T1, T2 = (TopicPartition("wishing-well", number) for number in range(3))
-PAUSED = PartitionState(is_taken=False, pauses=1)
+PAUSED = LogCleaningState(is_taken=False, pauses=1)
 
 
 def make(home: CleanerHome) -> CleanerState:
@@ -204,7 +204,7 @@ class TestRetention:
         state = make(home)
         assert state.pause_unless_compacted(T0)
         with state.paused(T0):
-            assert state.state_of(T0) == PartitionState(is_taken=False, pauses=2)
+            assert state.state_of(T0) == LogCleaningState(is_taken=False, pauses=2)
         state.resume(T0)
         assert state.state_of(T0) is None
 
@@ -262,7 +262,7 @@ class TestStates:
         state = make(home)
         for pauses in (1, 2, 3):
             state.pause(T0)
-            assert state.state_of(T0) == PartitionState(is_taken=False, pauses=pauses)
+            assert state.state_of(T0) == LogCleaningState(is_taken=False, pauses=pauses)
         for _ in range(3):
             assert not state.begin(T0)
             state.resume(T0)
@@ -281,7 +281,7 @@ class TestStates:
                 ends.wait(60)
 
         waiting = [in_thread(pause) for _ in range(threads)]
-        while state.state_of(T2) != PartitionState(is_taken=True, pauses=threads):
+        while state.state_of(T2) != LogCleaningState(is_taken=True, pauses=threads):
             pass
         with pytest.raises(LogCleaningAbortedError):
             state.check_aborted(T2)
@@ -290,7 +290,7 @@ class TestStates:
         state.done_cleaning(found, 25)
         for _ in waiting:
             assert inside.acquire(timeout=60)
-        assert state.state_of(T2) == PartitionState(is_taken=False, pauses=threads)
+        assert state.state_of(T2) == LogCleaningState(is_taken=False, pauses=threads)
         assert on_disk(home)[T2] == 20  # the compacted part may have been truncated
         ends.set()
         for thread in waiting:

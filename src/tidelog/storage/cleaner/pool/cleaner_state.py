@@ -50,7 +50,7 @@ from tidelog.storage.log.partition_log import PartitionLog
 _log = logging.getLogger(__name__)
 
 
-class PartitionState(NamedTuple):
+class LogCleaningState(NamedTuple):
     """A row of the module's first table."""
 
     is_taken: bool
@@ -63,7 +63,7 @@ class PartitionState(NamedTuple):
         return "aborted" if self.is_taken else f"paused {self.pauses} times"
 
 
-IN_PROGRESS = PartitionState(is_taken=True)
+IN_PROGRESS = LogCleaningState(is_taken=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class CleanerState:
         self._logs = logs
         self._clock = clock
         self._changed = threading.Condition(threading.RLock())
-        self._states: dict[TopicPartition, PartitionState] = {}
+        self._states: dict[TopicPartition, LogCleaningState] = {}
         self._uncleanable: dict[TopicPartition, Uncleanable] = {}
         self._checkpoints = CleanerCheckpoints(fs, paths, partitions=lambda: self._logs(), on_failure=on_failure)
         self.max_dirty_ratio = 0.0
@@ -191,10 +191,10 @@ class CleanerState:
                 raise RuntimeError(f"State for partition {partition} should exist.")
             if not state.is_taken:
                 raise RuntimeError(f"In-progress partition {partition} cannot be in state: {state}.")
-            self._become(partition, PartitionState(is_taken=False, pauses=state.pauses))
+            self._become(partition, LogCleaningState(is_taken=False, pauses=state.pauses))
             self._changed.notify_all()
 
-    def state_of(self, partition: TopicPartition) -> PartitionState | None:
+    def state_of(self, partition: TopicPartition) -> LogCleaningState | None:
         return self._states.get(partition)
 
     def check_aborted(self, partition: TopicPartition) -> None:
@@ -208,7 +208,7 @@ class CleanerState:
     def pause(self, partition: TopicPartition) -> None:
         """Wait until no thread has the partition. No thread takes it until ``resume`` is called once for each pause."""
         with self._changed:
-            state = self.state_of(partition) or PartitionState(is_taken=False)
+            state = self.state_of(partition) or LogCleaningState(is_taken=False)
             self._become(partition, state._replace(pauses=state.pauses + 1))
             self._changed.wait_for(lambda: not self._states[partition].is_taken)
 
@@ -313,8 +313,8 @@ class CleanerState:
 
     # --- inside ---
 
-    def _become(self, partition: TopicPartition, state: PartitionState) -> None:
-        if state == PartitionState(is_taken=False):
+    def _become(self, partition: TopicPartition, state: LogCleaningState) -> None:
+        if state == LogCleaningState(is_taken=False):
             self._states.pop(partition, None)
         else:
             self._states[partition] = state
