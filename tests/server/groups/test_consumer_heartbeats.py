@@ -227,7 +227,7 @@ def test_a_tombstone_of_an_assignment_leaves_the_member_without_partitions() -> 
     current = consumer_records.member_tombstones("g", "m1")[0]
     group.journal.write([current], lambda _error: None)
     member = group.reloaded().consumer.members["m1"]
-    assert (member.member_epoch, member.assigned, member.topic_names) == (-1, {}, {"a"})
+    assert (member.member_epoch, member.assigned, member.topic_names) == (-1, {}, frozenset({"a"}))
 
 
 def test_tombstones_of_a_group_that_is_unknown_do_nothing() -> None:
