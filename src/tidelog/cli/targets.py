@@ -23,6 +23,8 @@ from tidelog.cli.progress import CancellableAdvance
 from tidelog.cli.report import UNREADABLE, ExitCode
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.runtime.parallel import run_parallel
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import BY_PATH, require_disk
 from tidelog.storage.log.load.listing import sort_names
 from tidelog.storage.log.view.partitions import live_partitions, require_log_directory
@@ -31,7 +33,7 @@ from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirect
 T = TypeVar("T")
 
 _AT_ONCE = 8
-_PARTITION_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata"})
+_PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA_FILE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, read_batches
 from tidelog.server.metadata.kraft.bootstrap_records import activation_records
 from tidelog.server.metadata.kraft.quorum import Voters
-from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import build_snapshot, read_snapshot, write_whole
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -336,23 +335,3 @@ class TestFormatting:
             harness.made().load()
 
         run(work)
-
-
-class TestQuorumState:
-    @pytest.mark.parametrize(
-        "state",
-        [
-            QuorumState(leader_id=1, epoch=7),
-            QuorumState(leader_id=-1, epoch=8, voted_id=1),
-            QuorumState(leader_id=1, epoch=2, voters=(1, 2)),
-        ],
-    )
-    def test_is_read_as_it_was_written(self, state: QuorumState) -> None:
-        assert QuorumState.parse(state.to_bytes()) == state
-
-    @pytest.mark.parametrize(
-        "data", [b"", b"[]", b"{}", b'{"data_version":2}', b'{"data_version":1,"leaderId":1,"leaderEpoch":"x"}']
-    )
-    def test_that_cannot_be_read_is_an_error(self, data: bytes) -> None:
-        with pytest.raises(CheckpointError):
-            QuorumState.parse(data)

@@ -34,10 +34,9 @@ from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.batches import build_records
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.quorum import Voter, Voters
-from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, BOOTSTRAP_ID, build_snapshot, write_whole
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, encode_record
-from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
+from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, QuorumState, uuid_to_text
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
 

@@ -1,4 +1,4 @@
-"""partition.metadata, meta.properties, .kafka_cleanshutdown and Kafka's ids: refused input, and round trips."""
+"""The small files of log and partition directories, and Kafka's ids: refused input, and round trips."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tidelog.storage.checkpoint import (
     CleanShutdownFile,
     MetaProperties,
     PartitionMetadata,
+    QuorumState,
     uuid_from_text,
     uuid_to_text,
     written_at,
@@ -73,12 +74,43 @@ def test_refused_partition_metadata(tmp_path: Path, text: str, message: str) -> 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for parse in (PartitionMetadata.parse, MetaProperties.parse):
+    for parse in (PartitionMetadata.parse, MetaProperties.parse, QuorumState.parse):
         try:
             parse(data)
         except CheckpointError:
             pass
     assert parse_broker_epoch(data) is None or b"brokerEpoch" in data
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        QuorumState(leader_id=1, epoch=7),
+        QuorumState(leader_id=-1, epoch=8, voted_id=1),
+        QuorumState(leader_id=1, epoch=2, voters=(1, 2)),
+    ],
+)
+def test_quorum_state(tmp_path: Path, state: QuorumState) -> None:
+    assert QuorumState.read(LOCAL, tmp_path) is None
+    state.write(LOCAL, tmp_path)
+    assert QuorumState.read(LOCAL, tmp_path) == state
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a readable quorum-state"),
+        ("[]", "not a readable quorum-state"),
+        ("{}", "data_version"),
+        ('{"data_version":2}', "version 2 is unknown"),
+        ('{"data_version":1,"leaderId":1,"leaderEpoch":"x"}', "'x'"),
+    ],
+)
+def test_refused_quorum_state(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "quorum-state").write_text(text)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        QuorumState.read(LOCAL, tmp_path)
+    assert caught.value.path == str(tmp_path / "quorum-state")
 
 
 def test_meta_properties(tmp_path: Path) -> None:

@@ -14,11 +14,21 @@ from typing import Any
 from tidelog.inspect.dump.json_payload import Json
 from tidelog.model import CheckpointError
 from tidelog.model.kafka_uuid import uuid_to_text
+from tidelog.storage.checkpoint import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    QUORUM_STATE_FILE,
+    RECOVERY_POINT_CHECKPOINT,
+    MetaProperties,
+    OffsetCheckpoint,
+    PartitionMetadata,
+)
 from tidelog.storage.checkpoint.clean_shutdown import parse_broker_epoch
-from tidelog.storage.checkpoint.meta_properties import MetaProperties
-from tidelog.storage.checkpoint.offset_checkpoint import OffsetCheckpoint
-from tidelog.storage.checkpoint.partition_metadata import PartitionMetadata
-from tidelog.storage.epoch.leader_epoch_file import LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.index import OffsetIndexReader, TimeIndexReader, TransactionIndexReader
 from tidelog.storage.producer.snapshot import parse_snapshot
 
@@ -117,13 +127,13 @@ BY_SUFFIX: dict[str, FileJson] = {
     ".snapshot": producer_snapshot_json,
 }
 BY_NAME: dict[str, FileJson] = {
-    "recovery-point-offset-checkpoint": offset_checkpoint_json,
-    "log-start-offset-checkpoint": offset_checkpoint_json,
-    "replication-offset-checkpoint": offset_checkpoint_json,
-    "cleaner-offset-checkpoint": offset_checkpoint_json,
-    "leader-epoch-checkpoint": leader_epochs_json,
-    "partition.metadata": partition_metadata_json,
-    "meta.properties": meta_properties_json,
-    ".kafka_cleanshutdown": clean_shutdown_json,
-    "quorum-state": quorum_state_json,
+    RECOVERY_POINT_CHECKPOINT: offset_checkpoint_json,
+    LOG_START_CHECKPOINT: offset_checkpoint_json,
+    HIGH_WATERMARK_CHECKPOINT: offset_checkpoint_json,
+    CLEANER_CHECKPOINT: offset_checkpoint_json,
+    LEADER_EPOCH_CHECKPOINT: leader_epochs_json,
+    PARTITION_METADATA_FILE: partition_metadata_json,
+    META_PROPERTIES_FILE: meta_properties_json,
+    CLEAN_SHUTDOWN_FILE: clean_shutdown_json,
+    QUORUM_STATE_FILE: quorum_state_json,
 }

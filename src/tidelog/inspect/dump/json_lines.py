@@ -1,9 +1,8 @@
 """The ``dump`` report: every file kind as JSON objects that programs can parse, one per line.
 
-Each object has ``file`` (the path as given) and ``type`` first: ``record``, ``batch``, ``trailing_bytes``,
-``offset_index_entry``, ``time_index_entry``, ``aborted_transaction``, ``producer``, ``checkpoint_entry``,
-``leader_epoch``, ``partition_metadata``, ``meta_properties``, ``clean_shutdown``, ``quorum_state``, ``error``. The file
-name determines the kind. Files being added or removed (``.deleted``, ``.cleaned``, ``.swap``) are read like live ones.
+Each object has ``file`` (the path as given) and ``type`` first. A log has the types ``record``, ``batch`` and
+``trailing_bytes``, and any file may have an ``error``. ``json_files`` has the types of the other files. The file name
+determines the kind. Files being added or removed (``.deleted``, ``.cleaned``, ``.swap``) are read like live ones.
 The directory name determines the decoder of internal topics' records. The module only reads. Thread rule: one thread.
 """
 

@@ -24,7 +24,7 @@ from tidelog.inspect.verify.state_check import check_epochs
 from tidelog.kernel import BatchTable, Stop, scan_batches
 from tidelog.model import FileMissingError, TidelogError
 from tidelog.runtime.progress import Advance
-from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, QUORUM_STATE_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, read_whole
 from tidelog.storage.log.load.listing import SegmentFiles, list_partition
@@ -39,7 +39,6 @@ from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 CHECKPOINT_SUFFIX = ".checkpoint"
-QUORUM_STATE = "quorum-state"
 _NEVER = 2**63
 """An offset above every offset of a log."""
 
@@ -103,7 +102,7 @@ def check_partition(
     for name in listing.others:
         if name.endswith(CHECKPOINT_SUFFIX):
             walk.findings += check_batches_file(fs, directory / name)
-        elif name == QUORUM_STATE:
+        elif name == QUORUM_STATE_FILE:
             walk.findings += _check_quorum_state(fs, directory / name)
     leftovers = [str(file) for file in (*listing.orphans, *listing.invalid_swaps, *listing.cleaned)]
     for name in (*leftovers, *listing.temporary):

@@ -11,6 +11,7 @@ from tidelog.storage.checkpoint.offset_checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.checkpoint.partition_metadata import PARTITION_METADATA_FILE, PartitionMetadata
+from tidelog.storage.checkpoint.quorum_state import QUORUM_STATE_FILE, QuorumState
 
 __all__ = [
     "CLEANER_CHECKPOINT",
@@ -19,11 +20,13 @@ __all__ = [
     "LOG_START_CHECKPOINT",
     "META_PROPERTIES_FILE",
     "PARTITION_METADATA_FILE",
+    "QUORUM_STATE_FILE",
     "RECOVERY_POINT_CHECKPOINT",
     "CleanShutdownFile",
     "MetaProperties",
     "OffsetCheckpoint",
     "PartitionMetadata",
+    "QuorumState",
     "random_uuid",
     "uuid_from_text",
     "uuid_to_text",

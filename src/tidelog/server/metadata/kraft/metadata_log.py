@@ -36,7 +36,6 @@ from tidelog.server.metadata.kraft.batches import (
     read_batches,
 )
 from tidelog.server.metadata.kraft.quorum import ControlRecord
-from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.snapshot import (
     DELETED_SUFFIX,
     build_snapshot,
@@ -45,6 +44,7 @@ from tidelog.server.metadata.kraft.snapshot import (
     read_snapshot,
     write_whole,
 )
+from tidelog.storage.checkpoint import QuorumState
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig

@@ -15,9 +15,9 @@ from tidelog.record.internal_records.metadata_tables import MESSAGES
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import chunk_batches
 from tidelog.server.metadata.kraft.quorum import Voters, past_voters
-from tidelog.server.metadata.kraft.quorum_state import QuorumState
 from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE, read_bootstrap_records, read_image_batches
+from tidelog.storage.checkpoint import QuorumState
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.manager.metadata.cluster_metadata_log import (
     METADATA_DIRECTORY,

@@ -39,12 +39,12 @@ from typing import Final, TypeVar
 from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartition
 from tidelog.server.metadata.controller.brokers import PRODUCER_ID_BLOCK
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
-from tidelog.server.metadata.kraft.quorum_state import QUORUM_STATE_FILE
 from tidelog.server.metadata.kraft.snapshot import leftover_files, read_bootstrap_records
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
+    QUORUM_STATE_FILE,
     MetaProperties,
     OffsetCheckpoint,
     PartitionMetadata,
