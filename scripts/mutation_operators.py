@@ -239,10 +239,10 @@ class _Finder:
         if node.name in TEXT_FUNCTIONS:
             return
         name = f"{place.function}.{node.name}".lstrip(".")
-        inside = range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+        first = node.body[1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0]
         for default in [*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)]:
-            for edit in self._expression(default, _Place(name, inside, at_run=True)):
-                yield replace(edit, place=_Place(name, range(inside.start, inside.start + 1), at_run=True))
+            header = range(first.lineno, first.lineno + 1)
+            yield from self._expression(default, _Place(name, header, at_run=True))
         yield from self._body(node.body, _Place(name, at_run=True))
 
     def _field(self, value: object, place: _Place) -> Iterator[_Edit]:

@@ -81,6 +81,16 @@ class TestOperators:
         assert len(set(names)) == len(names)
         assert {one.function for one in find_mutations("f.py", source)} == {"f"}
 
+    def test_a_default_is_tried_by_the_tests_that_enter_the_function(self) -> None:
+        """No test executes the line of a docstring."""
+        for source, first in [
+            ('def f(a=1):\n    """Doc."""\n    return g\n', 3),
+            ("def f(a=1):\n    return g\n", 2),
+            ('def f(a=1):\n    """Doc."""\n', 2),
+        ]:
+            default = next(one for one in find_mutations("f.py", source) if one.operator == "constant")
+            assert default.run_lines == range(1, first + 1)
+
     def test_an_edit_after_other_alphabets(self) -> None:
         (one,) = find_mutations("f.py", 'def f():\n    x = "größer", a == b\n')
         assert one.apply_to('def f():\n    x = "größer", a == b\n') == 'def f():\n    x = "größer", a != b\n'

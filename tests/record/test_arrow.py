@@ -134,6 +134,16 @@ def test_strings_of_every_type(name: str, array: pa.Array) -> None:
         assert [getattr(r, name) for r in records_from(column(name, array.slice(start)))] == expected[start:]
 
 
+@pytest.mark.parametrize("offsets", [None, pa.py_buffer(b"")], ids=["none", "empty"])
+def test_no_strings_need_no_offsets(offsets: pa.Buffer | None) -> None:
+    """Arrow allows an empty array without its one offset."""
+    array = pa.Array.from_buffers(pa.binary(), 0, [None, offsets, pa.py_buffer(b"")])
+    columns = from_arrow(column("key", array))
+    assert columns.key_offsets is not None
+    assert columns.key_offsets.tolist() == [0]
+    assert list(iter_records(columns)) == []
+
+
 def test_null_columns() -> None:
     nulls = pa.record_batch({name: pa.nulls(2) for name in ("key", "value", "timestamp", "headers")})
     assert records_from(nulls, default_timestamp_ms=9) == [

@@ -184,7 +184,7 @@ def _milliseconds(array: pa.Array, default_timestamp_ms: int) -> npt.NDArray[np.
         array = array.cast(pa.timestamp("ms"))
     elif not pa.types.is_integer(array.type) and not pa.types.is_null(array.type):
         raise InvalidRecordError(f"a timestamp is a timestamp, a date or an integer, not {array.type}")
-    numbers: npt.NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy()
     if divisor > 1:
         numbers = numbers // divisor
     if array.null_count:
@@ -202,7 +202,7 @@ def _string_parts(name: str, array: pa.BinaryArray) -> dict[str, Any]:
         if first:
             bits = np.unpackbits(bitmap, count=first + size, bitorder="little")[first:]
             bitmap = np.packbits(bits, bitorder="little")
-    bounds = np.zeros(1, np.int32) if offsets is None else np.frombuffer(offsets, np.int32)
+    bounds = np.frombuffer(offsets, np.int32) if offsets else np.zeros(1, np.int32)
     return {
         f"{name}_offsets": bounds[first : first + size + 1],
         f"{name}_data": memoryview(b"" if data is None else data),
