@@ -23,7 +23,7 @@ from tidelog.model import (
     UnsupportedCompressionError,
 )
 from tidelog.record.arrow import to_arrow
-from tidelog.record.attributes import CODECS
+from tidelog.record.attributes import CODECS, batch_attributes
 from tidelog.record.build import (
     BatchFields,
     build_batch,
@@ -172,6 +172,13 @@ def test_empty_batches_as_the_cleaner_leaves_them() -> None:
 def test_an_empty_batch_that_still_names_a_codec_is_no_error() -> None:
     empty = build_empty_batch(base_offset=0, last_offset=0, max_timestamp=0, fields=BatchFields())
     assert decode(with_attributes(empty, 4)) == []
+    row = scan(empty).row(0)
+    assert (row.producer_id, row.producer_epoch, row.base_sequence, row.leader_epoch) == (-1, -1, -1, -1)
+
+
+def test_attributes_have_no_flags_unless_they_are_set() -> None:
+    assert batch_attributes() == 0
+    assert batch_attributes(codec=4, transactional=True, control=True, delete_horizon=True) == 0x74
 
 
 def test_end_of_transaction() -> None:

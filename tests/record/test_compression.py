@@ -99,6 +99,21 @@ def test_lz4_frames_of_other_writers(store_size: bool, linked: bool, checksums: 
     assert plain_of(LZ4, frame, magic=magic, max_bytes=len(data)) == data
 
 
+@pytest.mark.parametrize(("kept", "message"), [(14, "ends inside its frame header"), (15, "data is corrupt")])
+def test_lz4_frame_headers_cut_short(kept: int, message: str) -> None:
+    """A header with a content size has 15 bytes."""
+    with pytest.raises(CorruptRecordError, match=message):
+        plain_of(LZ4, lz4.frame.compress(text(100), store_size=True)[:kept])
+
+
+@pytest.mark.parametrize(("more", "message"), [(0, "data is corrupt"), (1, "more than they can hold")])
+def test_lz4_content_sizes_above_the_largest_expansion(more: int, message: str) -> None:
+    frame = bytearray(lz4.frame.compress(text(100), store_size=True))
+    struct.pack_into("<Q", frame, 6, 255 * len(frame) + more)
+    with pytest.raises(CorruptRecordError, match=message):
+        plain_of(LZ4, frame, magic=0)
+
+
 def test_zstd_frames_with_and_without_size_one_after_the_other() -> None:
     sized = zstandard.ZstdCompressor(write_checksum=True).compress(text(200_000))
     stream = zstandard.ZstdCompressor().compressobj()

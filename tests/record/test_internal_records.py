@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.kernel import ColumnDecoder, scan_batches
-from tidelog.model import CorruptRecordError, InvalidRecordError, Record, UnsupportedFormatError
+from tidelog.model import CorruptRecordError, InvalidRecordError, Record, TopicPartition, UnsupportedFormatError
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.internal_records import (
     control_tables,
@@ -20,7 +21,14 @@ from tidelog.record.internal_records import (
     share_tables,
     transaction_tables,
 )
-from tidelog.record.internal_records.decoder import decode_message
+from tidelog.record.internal_records.committed_offset import (
+    OffsetAndMetadata,
+    offset_commit,
+    offset_place,
+    offset_tombstone,
+    read_offset,
+)
+from tidelog.record.internal_records.decoder import decode_message, read_unsigned_varint
 from tidelog.record.internal_records.defaults import with_defaults
 from tidelog.record.internal_records.encoder import encode_message
 from tidelog.record.internal_records.frames import (
@@ -31,9 +39,11 @@ from tidelog.record.internal_records.frames import (
     encode_framed,
     encode_key,
     encode_value,
+    pair_up,
 )
+from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.internal_records.json_text import java_double, kafka_json
-from tidelog.record.internal_records.schema import Message, parse_messages
+from tidelog.record.internal_records.schema import MAX_VERSION, NEVER, Message, Versions, parse_messages
 from tidelog.record.internal_records.text import java_text
 
 RECORDS = Path(__file__).resolve().parents[1] / "inspect" / "data" / "records"
@@ -144,6 +154,84 @@ def test_unknown_types_and_versions_come_back_raw() -> None:
     )
     assert decode_framed(metadata_tables.METADATA_TYPES, b"\1\x63\0\7").raw == b"\1\x63\0\7"
     assert decode_framed(metadata_tables.METADATA_TYPES, b"\1\2\x09\7").name == "TopicRecord"
+
+
+@pytest.mark.parametrize("length", [0, 126, 127, 128, 300, 16_383, 16_384, 32_767])
+def test_lengths_of_every_size(length: int) -> None:
+    """Version 4 is flexible: a length is a varint of one to three bytes."""
+    message = group_tables.MESSAGES["OffsetCommitValue"]
+    data = encode_message(message, {"metadata": "x" * length}, 4)
+    fields, end = decode_message(message, data, 4)
+    assert (fields["metadata"], end) == ("x" * length, len(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [("00", 0), ("7f", 127), ("8001", 128), ("ac02", 300), ("ffffffff07", 2**31 - 1), ("8080808008", -(2**31))],
+)
+def test_unsigned_varints(data: str, number: int) -> None:
+    assert read_unsigned_varint(bytes.fromhex(data), 0) == (number, len(data) // 2)
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    message = group_tables.MESSAGES["OffsetCommitValue"]
+    plain = encode_message(message, {"offset": 5}, 4)
+    assert plain.endswith(b"\0"), "no tagged fields"
+    tagged = plain[:-1] + b"\x02" + b"\x62\x03new" + b"\x63\x00"
+    assert decode_message(message, tagged, 4) == (decode_message(message, plain, 4)[0], len(tagged))
+    for size in (b"\x04", b"\xff\xff\xff\xff\x0f"):  # more bytes than there are, and a negative number
+        with pytest.raises(CorruptRecordError, match="the bytes end"):
+            decode_message(message, plain[:-1] + b"\x01\x62" + size + b"new", 4)
+
+
+def test_a_key_has_version_0_and_may_have_no_more_than_its_type() -> None:
+    key = encode_key(group_tables.GROUP_TYPES, 2, {"group": "g"})
+    assert (decode_key(group_tables.GROUP_TYPES, key).number, decode_key(group_tables.GROUP_TYPES, key).version) == (
+        2,
+        0,
+    )
+    assert decode_key(group_tables.GROUP_TYPES, b"\0\x4d").raw == b"\0\x4d"
+    with pytest.raises(CorruptRecordError, match="the bytes end"):
+        decode_key(group_tables.GROUP_TYPES, b"\0")
+
+
+def test_the_notation_of_a_table() -> None:
+    text = """
+RowKey 3 versions 0 flexible none
+    name string
+RowValue 3 versions 0-2 flexible 1+
+    parts []Part? 1+
+        number int32 = -1
+        names []string?2+
+    after int8
+"""
+    messages = parse_messages(text)
+    parts, after = messages["RowValue"].fields
+    number, names = parts.fields
+    assert [field.name for field in (parts, number, names, after)] == ["parts", "number", "names", "after"]
+    assert (parts.versions, parts.nullable, parts.is_array) == (
+        Versions(1, MAX_VERSION),
+        Versions(1, MAX_VERSION),
+        True,
+    )
+    assert (number.default, number.nullable, names.nullable) == (-1, NEVER, Versions(2, MAX_VERSION))
+    assert pair_up(messages) == {3: KeyValueMessages(messages["RowKey"], messages["RowValue"])}
+
+
+@pytest.mark.parametrize("expire_ms", [None, 900])
+def test_a_committed_offset_is_written_and_read(expire_ms: int | None) -> None:
+    place = TopicPartition("t", 3)
+    epoch = -1 if expire_ms else 4
+    committed = OffsetAndMetadata(offset=7, leader_epoch=epoch, metadata="m", commit_ms=5, expire_ms=expire_ms)
+    written = offset_commit("g", place, committed)
+    value = written.value_bytes()
+    read = GroupRecord.read(written.key_bytes(), value)
+    assert read is not None
+    assert (value or b"")[:2] == (b"\0\4" if expire_ms is None else b"\0\1")
+    assert offset_place(read) == ("g", place)
+    assert read_offset(read, 12) == replace(committed, record_offset=12)
+    tombstone = offset_tombstone("g", place)
+    assert (tombstone.key_bytes(), tombstone.value_bytes()) == (written.key_bytes(), None)
 
 
 def test_what_cannot_be_written() -> None:

@@ -100,6 +100,21 @@ def test_broken_wrappers(reason: str) -> None:
         read(broken_wrappers()[reason])
 
 
+@pytest.mark.parametrize("size", [26, 33])
+def test_a_message_of_v1_without_room_for_its_timestamp(size: int) -> None:
+    message = bytearray(encode_message(Message(0, 1, b"key", b"value"), 1)[:size])
+    message[8:12] = (size - 12).to_bytes(4, "big")
+    for data in (bytes(message), encode_wrapper(1, 1, bytes(message), 1, GZIP)):
+        with pytest.raises(CorruptRecordError, match="too few for its header"):
+            read(data)
+
+
+def test_the_checksum_of_a_shallow_message_is_checked_by_the_caller() -> None:
+    message = bytearray(encode_message(Message(0, 1, b"k", b"v"), 1))
+    message[12] ^= 1
+    assert [found.crc_ok for found in read(bytes(message))] == [True]
+
+
 def test_a_wrapper_of_another_format_than_its_messages_is_read() -> None:
     """Cleaners of old brokers wrote wrappers like this (KAFKA-4298)."""
     inner = encode_set([Message(0, -1, b"k", b"v"), Message(1, -1, b"k", b"w")], 0)

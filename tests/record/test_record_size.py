@@ -27,3 +27,8 @@ def test_rubbish_is_for_others_to_tell(data: bytes, max_bytes: int) -> None:
 
 def test_a_negative_size_ends_the_search() -> None:
     assert first_larger(payload(3) + varint(-1) + payload(100), 50) is None
+
+
+def test_a_size_has_at_most_five_bytes() -> None:
+    """The sixth byte begins the next record, whose size is negative here."""
+    assert first_larger(b"\x80" * 5 + b"\x01" + bytes(100), 50) is None

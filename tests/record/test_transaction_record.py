@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 import tidelog
 from conftest import GoldenFactory
 from golden_sets import EVERYTHING, KRAFT_SETS
-from server.transactions.transaction_cases import PARTITIONS, PRODUCER_ID, record
+from server.transactions.transaction_cases import EPOCH, NOW, PARTITIONS, PRODUCER_ID, record
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
 from tidelog.record.internal_records.transaction_record import (
+    MAX_TIMEOUT_MS,
+    NO_PRODUCER,
     STATES_BY_LABEL,
     TransactionRecord,
     key_of,
@@ -149,3 +152,28 @@ def test_a_later_release_is_not_guessed_at() -> None:
     unknown = record_of(bytes(value), allow_unknown_state=True).state
     assert (unknown, unknown.label, unknown.is_known) == (8, "unknown (8)", False)
     assert all(state.is_known for state in State)
+
+
+@pytest.mark.parametrize(("later_ms", "expected"), [(60_000, False), (60_001, True)])
+def test_a_transaction_times_out_after_its_timeout(later_ms: int, expected: bool) -> None:
+    ongoing = record(State.ONGOING, start_ms=NOW, timeout_ms=60_000)
+    assert ongoing.is_timed_out(NOW + later_ms) is expected
+    for other in (
+        record(State.PREPARE_ABORT, start_ms=NOW, timeout_ms=60_000),
+        replace(ongoing, timeout_ms=MAX_TIMEOUT_MS, start_ms=NOW - 2**32),
+    ):
+        assert not other.is_timed_out(NOW + later_ms)
+
+
+def test_states_that_are_decided_and_states_at_rest() -> None:
+    assert {state for state in State if record(state).is_prepared} == {State.PREPARE_COMMIT, State.PREPARE_ABORT}
+    assert {state for state in State if record(state).is_idle} == {
+        State.EMPTY,
+        State.COMPLETE_COMMIT,
+        State.COMPLETE_ABORT,
+    }
+
+
+def test_a_producer_and_none() -> None:
+    assert record(State.EMPTY).producer == (PRODUCER_ID, EPOCH)
+    assert NO_PRODUCER == (-1, -1)
