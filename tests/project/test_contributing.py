@@ -28,3 +28,9 @@ def test_every_file_of_a_recipe_names_its_example(name: str) -> None:
     for file in files:
         text = (ROOT / file).read_text()
         assert any(spelling in file + text for spelling in spellings), f"{file} does not name {line}"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_path_of_a_recipe_exists(name: str) -> None:
+    paths = re.findall(r"`((?:src|tests|docs)/[^`]+)`", RECIPES[name])
+    assert [path for path in paths if not (ROOT / path).exists()] == []
