@@ -21,7 +21,12 @@ from tidelog.server.metadata.controller.brokers import (
     unfence_broker,
 )
 from tidelog.server.metadata.controller.feature_updates import feature_record
-from tidelog.server.metadata.controller.leaders import alter_partitions, assign_directories, elect_leaders
+from tidelog.server.metadata.controller.leaders import (
+    alter_partitions,
+    assign_directories,
+    bump_leader_epoch,
+    elect_leaders,
+)
 from tidelog.server.metadata.controller.reassignments import alter_reassignments
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -143,6 +148,21 @@ class TestElections:
         image = with_topic(image_of((1, 2)), partition_of((1, 2)), partition_of((1, 2), leader=2))
         answer = elect_leaders(image, SETTINGS, ElectionType.PREFERRED, None).result
         assert list(answer) == [TopicPartition("t", 1)]
+
+
+class TestLeaderEpochs:
+    def test_grow_with_the_same_leader(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2), leader=2, leader_epoch=4))
+        (record,) = bump_leader_epoch(image, TopicPartition("t", 0)).records
+        image.apply(record)
+        state = image.topics["t"].partitions[0]
+        assert (state.leader, state.leader_epoch) == (2, 5)
+
+    def test_of_partitions_that_are_not_there(self) -> None:
+        image = with_topic(image_of(), partition_of((1,)))
+        for name in (TopicPartition("u", 0), TopicPartition("t", 1)):
+            decision = bump_leader_epoch(image, name)
+            assert (decision.result.error, list(decision.records)) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 class TestAlterations:

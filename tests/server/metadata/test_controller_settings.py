@@ -10,16 +10,19 @@ import pytest
 
 from server.metadata.images import image_of, partition_of, settings, with_topic
 from server.metadata.metadata_harness import setting, topic_resource
+from tidelog.model import ConfigError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.server.configs.changes import SettingChange
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.brokers import allocate_producer_ids
-from tidelog.server.metadata.controller.configs import alter_configs, replace_configs
+from tidelog.server.metadata.controller.configs import alter_configs, config_record, replace_configs
 from tidelog.server.metadata.controller.decision import MAX_RECORDS, allows_unclean_election, min_isr
-from tidelog.server.metadata.controller.feature_updates import feature_record, update_features
+from tidelog.server.metadata.controller.feature_updates import feature_record, min_isr_records, update_features
 from tidelog.server.metadata.controller.quotas import alter_client_quotas
-from tidelog.server.metadata.features import release_name
+from tidelog.server.metadata.features import metadata_version_of, release_name
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
+from tidelog.server.metadata.kraft.bootstrap_records import bootstrap_records, feature_levels
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import FeatureUpdate, QuotaChange, UpgradeType
 
@@ -211,7 +214,14 @@ class TestFeatures:
 
     def test_metadata_version_goes_down_as_far_as_no_record_changed(self) -> None:
         image = image_of()
-        for level, is_allowed in ((33, True), (32, False), (23, False)):
+        for current, level, is_allowed in (
+            (33, 33, True),
+            (33, 32, False),
+            (32, 31, False),
+            (31, 30, True),
+            (33, 23, False),
+        ):
+            image.features["metadata.version"] = current
             update = FeatureUpdate("metadata.version", level, UpgradeType.SAFE_DOWNGRADE)
             drop = [FeatureUpdate("eligible.leader.replicas.version", 0, UpgradeType.SAFE_DOWNGRADE), update]
             assert update_features(image, settings(), drop).result.is_failure is not is_allowed
@@ -226,6 +236,19 @@ class TestFeatures:
         old = applied(image_of(), update_features(image_of(), settings(), off).records)
         old.features["metadata.version"] = 22
         assert "depends on metadata.version" in str(update_features(old, settings(), on).result.message)
+        old.features["metadata.version"] = 23
+        assert not update_features(old, settings(), on).result.is_failure
+
+    def test_eligible_leaders_leave_one_setting_for_all_brokers(self) -> None:
+        image = image_of((1, 2))
+        set_before = ((BROKER, "3"), (ConfigResource(ResourceType.BROKER, "2"), None), (BROKERS, "2"), (TOPIC, "4"))
+        for resource, value in set_before:
+            applied(image, [config_record(resource, "min.insync.replicas", value)] if value else [])
+            applied(image, [config_record(resource, "cleanup.policy", "delete")])
+        applied(image, min_isr_records(image, settings(min_insync_replicas="5")))
+        values = {resource: found.get("min.insync.replicas") for resource, found in image.configs.items()}
+        assert values == {BROKER: None, ConfigResource(ResourceType.BROKER, "2"): None, BROKERS: "2", TOPIC: "4"}
+        assert min_isr_records(image, settings()) == []
 
     def test_a_broker_that_does_not_support_a_level_is_named(self) -> None:
         image = image_of((1, 2))
@@ -234,9 +257,41 @@ class TestFeatures:
         answer = update_features(image, settings(), [FeatureUpdate("share.version", 1)]).result
         assert str(answer.message).endswith("Broker 2 does not support this feature.")
 
+    def test_a_controller_that_does_not_support_a_level_is_named(self) -> None:
+        image = image_of()
+        features = [{"name": "share.version", "minSupportedVersion": 0, "maxSupportedVersion": 1}]
+        fields = {"controllerId": 3, "incarnationId": ZERO_UUID, "zkMigrationReady": False, "endPoints": []}
+        image.apply(MetadataRecord("RegisterControllerRecord", {**fields, "features": features}))
+        answer = update_features(image, settings(), [FeatureUpdate("share.version", 2)]).result
+        assert str(answer.message).endswith("Controller 3 only supports versions 0-1")
+
     def test_the_quorums_version_stays(self) -> None:
         answer = update_features(image_of(), settings(), [FeatureUpdate("kraft.version", 1)]).result
         assert answer.error is ErrorCode.INVALID_UPDATE_VERSION
+
+    def test_a_new_cluster_of_a_release_has_its_levels(self) -> None:
+        levels = feature_levels("4.0", {}, voters_in_log=True)
+        assert levels == {"metadata.version": 25, "group.version": 1, "transaction.version": 2, "kraft.version": 1}
+        names = [(record.fields["name"], record.fields["featureLevel"]) for record in bootstrap_records(levels)]
+        assert names == [("metadata.version", 25), ("group.version", 1), ("transaction.version", 2)]
+        with pytest.raises(ConfigError, match=r"replicas.version could not be set to 1 because .* level 23"):
+            feature_levels("3.9", {"eligible.leader.replicas.version": 1}, voters_in_log=True)
+
+    @pytest.mark.parametrize(("release", "is_allowed"), [("3.5-IV1", False), ("3.5-IV2", True)])
+    def test_scram_users_of_a_new_cluster_need_their_release(self, release: str, is_allowed: bool) -> None:
+        levels = feature_levels(release, {}, voters_in_log=True)
+        user = MetadataRecord("UserScramCredentialRecord", {"name": "u"})
+        if is_allowed:
+            assert bootstrap_records(levels, [user])[-1] == user
+        else:
+            with pytest.raises(ConfigError, match="SCRAM is only supported"):
+                bootstrap_records(levels, [user])
+        assert user not in bootstrap_records(levels)
+
+    def test_a_patch_release_has_the_level_of_its_release(self) -> None:
+        assert [metadata_version_of(release) for release in ("4.0.1", "4.0", "4.0-IV0", " 4.4.0 ")] == [25, 25, 22, 33]
+        with pytest.raises(ValueError, match=r"release 5\.0 is not supported"):
+            metadata_version_of("5.0")
 
     def test_releases_have_names(self) -> None:
         assert [release_name(level) for level in (7, 8, 17, 27, 33)] == [

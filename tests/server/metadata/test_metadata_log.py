@@ -8,18 +8,21 @@ import pytest
 
 from server.metadata.images import settings
 from server.metadata.metadata_harness import DATA, METADATA, MetadataHarness, create, run
+from tidelog.kernel import scan_batches
 from tidelog.model import CheckpointError, ConfigError, CorruptRecordError, DirectoryError, LockedError
+from tidelog.record.control import ControlType
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, read_batches
+from tidelog.server.metadata.kraft.batches import MetadataBatch, build_records, chunk_batches, read_batches
 from tidelog.server.metadata.kraft.bootstrap_records import activation_records
-from tidelog.server.metadata.kraft.quorum import Voters
+from tidelog.server.metadata.kraft.quorum import Voters, past_voters
 from tidelog.server.metadata.kraft.replay import MetadataReplay
 from tidelog.server.metadata.kraft.snapshot import build_snapshot, read_snapshot, write_whole
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
 from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
+from tidelog.storage.segment.segment_reader import Chunk
 from tidelog.testing import SimulatedDisk
 
 HOUR_MS = 3_600_000
@@ -226,6 +229,39 @@ class TestLog:
             assert (await harness.started()).quorum.epoch == 4
 
         run(work)
+
+    def test_begins_each_epoch_with_its_leader(self) -> None:
+        async def work() -> None:
+            harness = MetadataHarness()
+            for _ in range(2):
+                await (await harness.started()).close()
+            batches = list(read_batches(read_whole(harness.fs, METADATA / f"{0:020}.log")))
+            first = [next(batch for batch in batches if batch.epoch == epoch) for epoch in (1, 2)]
+            leaders = [batch.control_records[0] for batch in first]
+            assert {record.type for record in leaders} == {ControlType.LEADER_CHANGE}
+            assert [record.fields["leaderId"] for record in leaders] == [1, 1]
+
+        run(work)
+
+    def test_records_of_some_types_are_skipped(self) -> None:
+        values = [b"\x01\x0c\x00\x02f\x00\x01\x00", b"\x01\x08\x00rubbish"]
+        data = build_records(values, base_offset=0, epoch=1, now_ms=7)
+        chunk = Chunk(memoryview(data), scan_batches(data), 0)
+        (batch,) = chunk_batches(chunk, skipped_types={8})
+        assert [record.name for record in batch.records] == ["FeatureLevelRecord"]
+
+    def test_a_record_without_a_type_is_damaged(self) -> None:
+        data = build_records([b"\x01"], base_offset=0, epoch=1, now_ms=7)
+        with pytest.raises(CorruptRecordError):
+            list(chunk_batches(Chunk(memoryview(data), scan_batches(data), 0), skipped_types={8}))
+
+    def test_a_single_record_at_offset_0_is_read(self) -> None:
+        data = build_records([b"\x01\x0c\x00\x02f\x00\x01\x00"], base_offset=0, epoch=1, now_ms=7)
+        assert [one.last_offset for one in chunk_batches(Chunk(memoryview(data), scan_batches(data), 0))] == [0]
+
+    def test_past_voters_are_not_in_the_log(self) -> None:
+        voters = past_voters([4, 7])
+        assert (voters.kraft_version, voters.ids, voters.control_records()) == (0, (4, 7), [])
 
     def test_batches_that_are_cut_are_left_out(self) -> None:
         values = [b"\x01\x0c\x00\x02f\x00\x01\x00"]

@@ -19,10 +19,12 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import StorageError
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
+from tidelog.server.metadata.kraft.snapshot import read_snapshot
 from tidelog.server.metadata.zookeeper_import.importer import Importer
 from tidelog.server.metadata.zookeeper_import.survey import Survey, SurveyRequest, survey_directories
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, PARTITION_METADATA_FILE, MetaProperties
 from tidelog.storage.fs import LOCAL, FileSystem
+from tidelog.storage.manager.metadata.cluster_metadata_log import SnapshotId
 
 KEEPING_SETTINGS = {key.replace(".", "_"): value for key, value in KEEPING.items()}
 GoldenCopy = Callable[[str, str], Path]
@@ -87,6 +89,15 @@ class TestSurvey:
         }
         assert topics["compacted"].settings["cleanup.policy"] == "compact"
         assert "cleanup.policy" not in topics["plain"].settings
+
+    def test_the_next_producer_id_is_of_no_broker_yet(self, golden_copy: GoldenCopy) -> None:
+        directory = golden_copy(SCENARIOS, "unclean")
+        without_metadata(directory)
+        run("import", directory, "--apply")
+        first = SnapshotId(0, 0).file_name
+        batches = read_snapshot(LOCAL, directory / "__cluster_metadata-0" / first)
+        (found,) = [one for batch in batches for one in batch.records if one.name == "ProducerIdsRecord"]
+        assert found.fields == {"brokerId": 1, "brokerEpoch": -1, "nextProducerId": 1000}
 
     def test_what_the_python_api_wrote(self, tmp_path: Path) -> None:
         with open_log(tmp_path / "data" / "orders-0") as log:

@@ -62,7 +62,7 @@ class _Racks:
         self._first = (self._first + 1) % len(self._racks)
         for rack in order:
             rack.begin()
-        leader_rack = next(rack for rack in order if rack.active_left)
+        leader_rack = next(rack for rack in order if rack.has_active)
         chosen = [leader_rack.take()]
         skipped: _Rack | None = leader_rack
         while len(chosen) < replicas:
@@ -81,8 +81,8 @@ class _Rack:
         self._active = [broker.id for broker in brokers if not broker.is_fenced]
         self._fenced = [broker.id for broker in brokers if broker.is_fenced]
         self._offset = random.randrange(len(brokers))
+        self.has_active = bool(self._active)
         self.left: list[int] = []
-        self.active_left = 0
 
     def shuffle(self, random: Random) -> None:
         random.shuffle(self._active)
@@ -92,10 +92,8 @@ class _Rack:
         """Begin another partition, one broker further."""
         self._offset += 1
         self.left = _turned(self._active, self._offset) + _turned(self._fenced, self._offset)
-        self.active_left = len(self._active)
 
     def take(self) -> int:
-        self.active_left -= 1
         return self.left.pop(0)
 
 
