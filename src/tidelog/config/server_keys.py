@@ -98,7 +98,7 @@ SERVER_KEYS = table(
     Key("metrics.sample.window.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
         "Length of one sample of a metric of Kafka's client library."),
     Key("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE,
-        "Threads that handle requests.", effect=USED),
+        "Threads that handle requests. A change takes effect at the next start.", effect=USED),
     Key("num.network.threads", INT, 3, at_least(1), HIGH, CLUSTER_WIDE,
         "Threads with which a listener reads and writes its connections.", effect=CHECKED),
     Key("num.partitions", INT, 1, at_least(1), MEDIUM, READ_ONLY,

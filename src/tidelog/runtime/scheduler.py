@@ -62,6 +62,10 @@ class Scheduler(Protocol):
         """
         ...
 
+    def set_threads(self, threads: int) -> None:
+        """Change the number of threads that run tasks. Raise ValueError for fewer than 1."""
+        ...
+
 
 class ThreadScheduler:
     """A Scheduler over a pool of ``threads`` daemon threads."""

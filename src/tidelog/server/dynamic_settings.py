@@ -4,8 +4,8 @@
 change                         effect
 =============================  =======================================================================================
 this broker, or all brokers    the broker's configuration is replaced, with the topic defaults, the cleaner, the
-                               connection limits, the listeners' security and the cordoned log directories, which are
-                               reported to the controller too
+                               scheduler's threads, the connection limits, the listeners' security and the cordoned log
+                               directories, which are reported to the controller too
 metadata.version               the cordoned log directories are reported again: the old version may lack the field
 a topic                        its logs get the new settings
 others                         nothing here: their users read the metadata image
@@ -27,6 +27,7 @@ from typing import Protocol
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.runtime.executor import InThread
+from tidelog.runtime.scheduler import Scheduler
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
@@ -53,6 +54,9 @@ class Configured(Protocol):
 
     @property
     def logs(self) -> LogManager: ...
+
+    @property
+    def scheduler(self) -> Scheduler: ...
 
     @property
     def connection_counts(self) -> ConnectionCounts: ...
@@ -82,6 +86,7 @@ class DynamicSettings:
         before, after = self._broker.config, self._configured()
         self._broker.config = after
         await self._limit_connections(after)
+        self._broker.scheduler.set_threads(after.number("background.threads"))
         for listener in self._broker.listeners:
             _secure(listener, after)
         await self._broker.in_thread(self._tell, before, after)

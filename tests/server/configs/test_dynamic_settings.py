@@ -144,6 +144,19 @@ def test_the_cleaner_is_told(home: BrokerHome, client: WireClient) -> None:
     assert cleaner.settings.threads == 2
 
 
+def test_the_scheduler_gets_more_threads(home: BrokerHome, client: WireClient) -> None:
+    """The broker starts with 10 threads, so 20 tasks can only meet after the change."""
+    alter(client, BROKER, "1", "background.threads", "20")
+    meeting = threading.Barrier(21, timeout=60)
+    for number in range(20):
+        home.broker.scheduler.schedule(f"meeting-{number}", lambda: _wait(meeting))
+    _wait(meeting)
+
+
+def _wait(meeting: threading.Barrier) -> None:
+    meeting.wait()
+
+
 def test_fewer_connections(tmp_path: Path) -> None:
     with running_broker(tmp_path) as home, home.client() as client:
         alter(client, BROKER, "1", "max.connections.per.ip", "1")
