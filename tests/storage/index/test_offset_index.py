@@ -21,6 +21,7 @@ from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, St
 from tidelog.storage.fs import LOCAL, DescriptorCache
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition, mapped_index
 from tidelog.storage.index.mapped_index import PENDING_ENTRIES
+from tidelog.testing import DiskFault, SimulatedDisk
 
 BASE = 45
 Make = Callable[..., OffsetIndexWriter]
@@ -257,6 +258,20 @@ def test_as_a_list(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
         assert index.last_offset == (model[-1][0] if model else BASE)
     index.close()
     assert path.read_bytes() == pack([(offset - BASE, position) for offset, position in model])
+
+
+def test_a_failed_sync_is_repeated() -> None:
+    disk = SimulatedDisk()
+    index = OffsetIndexWriter(disk, Path("/x.index"), BASE, max_index_bytes=80)
+    index.append(BASE + 1, 10)
+    index.write_pending()
+    disk.fail(DiskFault(errno=errno.EIO, calls={"sync"}, times=1))
+    with pytest.raises(StorageError):
+        index.sync()
+    before = len(disk.calls)
+    index.sync()
+    index.sync()
+    assert [call.name for call in disk.calls[before:]] == ["sync"]
 
 
 def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

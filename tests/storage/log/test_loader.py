@@ -16,7 +16,7 @@ from random_partition import random_partition
 from tidelog.model import StorageError, TidelogError
 from tidelog.storage.fs import LOCAL, LocalFileSystem
 from tidelog.storage.log.load.listing import list_partition
-from tidelog.storage.log.load.load_plan import RecoveryReason, decide_recovery, first_unflushed_base
+from tidelog.storage.log.load.load_plan import RecoveryReason, corrupt_indexes, decide_recovery, first_unflushed_base
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer.snapshot import parse_snapshot
@@ -104,6 +104,22 @@ def test_which_segment_holds_the_recovery_point() -> None:
     assert first_unflushed_base([100, 200], 0) == 100
     assert first_unflushed_base([100, 200], 199) == 100
     assert first_unflushed_base([], 5) is None
+
+
+@pytest.mark.parametrize("entries", [341, 342, 1_000])
+def test_an_index_is_checked_at_its_ends(tmp_path: Path, entries: int) -> None:
+    """The checks read a large index's first and last entry, with a partial entry at the end."""
+    directory = tmp_path / "t-0"
+    write_segment(directory, 0, [plain(number, 1) for number in range(entries + 1)])
+    listing = list_partition(LOCAL, directory)
+    path = file(directory, 0, "timeindex")
+    content = path.read_bytes()
+    assert len(content) == 12 * entries
+    assert corrupt_indexes(LOCAL, directory, listing.segments, frozenset({FileKind.TIME_INDEX, FileKind.INDEX})) == {}
+    for damaged in (content[:-12] + bytes(12), content + b"\0"):
+        path.write_bytes(damaged)
+        corrupt = corrupt_indexes(LOCAL, directory, listing.segments, frozenset({FileKind.TIME_INDEX}))
+        assert corrupt == {0: frozenset({FileKind.TIME_INDEX})}
 
 
 @pytest.mark.parametrize("clean", [True, False])

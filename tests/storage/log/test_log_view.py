@@ -28,6 +28,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.directory_state import DirectoryCondition, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import CorruptPolicy
+from tidelog.storage.log.view.view_producers import read_producers
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
@@ -340,6 +341,19 @@ class TestCommitted:
     def test_a_clean_log_without_snapshots_has_no_producers(self, txn: Path) -> None:
         log_maker.mark_clean(txn)
         assert view_of(txn).last_stable_offset() == 25
+
+    def test_producers_are_found_below_the_log_start(self, txn: Path) -> None:
+        write_checkpoint(txn, LOG_START, {"t-0": 23})
+        view = view_of(txn)
+        assert view.log_start == 23
+        assert {number: entry.transaction_first_offset for number, entry in read_producers(view).items()} == {
+            7: 20,
+            8: None,
+        }
+
+    def test_a_log_without_segments_has_no_producers(self, tmp_path: Path) -> None:
+        (tmp_path / "t-0").mkdir()
+        assert read_producers(view_of(tmp_path)) == {}
 
     @pytest.mark.parametrize("victim", ["txnindex", "snapshot"])
     @pytest.mark.parametrize("kind", ["clean", "unclean"])

@@ -19,9 +19,11 @@ from tidelog.model import (
     InvalidRecordError,
     Isolation,
     OffsetOutOfRangeError,
+    Record,
     RecordBatchTooLargeError,
     RecordTooLargeError,
     StorageError,
+    TimestampType,
 )
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
@@ -398,6 +400,18 @@ class TestRead:
         assert again.offsets().last_stable.message_offset == 8
 
 
+def test_an_error_names_the_record(open_log: Open) -> None:
+    log = open_log(cleanup_policy=frozenset({"compact"}))
+    for number in range(3):
+        records = [Record(0, BASE_TIME, TimestampType.CREATE, None if at == number else b"k", b"v") for at in range(3)]
+        for codec in ("none", "lz4"):
+            with pytest.raises(InvalidRecordError, match=rf"\(record {number} of its batch\)$"):
+                add(log, bytes(build_batch(records, codec=codec)))
+    with pytest.raises(CorruptRecordError) as caught:
+        add(log, plain(0)[:-1] + b"?")
+    assert "of its batch" not in str(caught.value)
+
+
 class TestTimestamps:
     def test_first_at_or_after(self, open_log: Open) -> None:
         log = open_log(segment_bytes=3 * len(plain(0)))
@@ -415,6 +429,24 @@ class TestTimestamps:
                     10 * (number + 1),
                 )
         assert log.offset_for_timestamp(BASE_TIME + 810) is None
+
+    def test_a_large_record_is_an_error_only_in_a_compressed_batch_and_up_to_the_one_found(
+        self, open_log: Open
+    ) -> None:
+        log = open_log()
+        for start, codec in ((0, "none"), (100, "gzip")):
+            records = [
+                Record(0, BASE_TIME + start + late, TimestampType.CREATE, None, bytes(size))
+                for late, size in ((0, 10), (10, 5_000), (20, 10))
+            ]
+            add(log, bytes(build_batch(records, codec=codec)))
+        log.close()
+        log = open_log(max_decompressed_message_bytes=1_000)
+        for late in (0, 10, 20, 100):
+            assert log.offset_for_timestamp(BASE_TIME + late) == (BASE_TIME + late, late // 10 if late < 100 else 3)
+        for late in (110, 120):
+            with pytest.raises(InvalidRecordError, match="the record at offset 4 is larger than 1,000 bytes"):
+                log.offset_for_timestamp(BASE_TIME + late)
 
 
 class TestFlushAndClose:

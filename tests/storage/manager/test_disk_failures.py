@@ -394,6 +394,16 @@ def test_without_a_scheduler_the_next_change_finds_it(home: DiskHome) -> None:
     require_offline(home, manager, log)
 
 
+def test_deleting_many_logs_finds_it(home: DiskHome) -> None:
+    manager, log, _ = start(home, scheduler=None)
+    home.break_disk(home.paths[0])
+    with pytest.raises(StorageError):
+        fill(log, 1)
+    assert list(manager.delete_all([T0, T1])) == [T0]
+    assert list(manager.offline) == [home.paths[0]]
+    assert manager.partitions() == []
+
+
 def test_settings_reach_the_others(home: DiskHome) -> None:
     manager, log, other = start(home)
     home.break_disk(home.paths[0])

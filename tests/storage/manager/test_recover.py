@@ -22,6 +22,7 @@ from tidelog.storage.log.load.load_plan import RecoveryReason
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.recovery.directory_recovery import recover, recover_directory
 from tidelog.storage.manager.recovery.recover_plan import RecoverOptions, plan_directory
+from tidelog.testing import SimulatedDisk
 
 WRITTEN_MS = 1_795_218_000_000
 """The evening when the golden sets were written. A later time would expire their producers."""
@@ -182,6 +183,15 @@ def test_the_recovery_point_bounds_what_is_read(killed: Path) -> None:
     }
     assert recovered["t-0"] == [(100, RecoveryReason.UNFLUSHED)]
     assert recovered["t-1"] == [(0, RecoveryReason.UNFLUSHED), (100, RecoveryReason.UNFLUSHED)]
+
+
+def test_only_segments_from_the_recovery_point_on_are_synced(killed: Path) -> None:
+    write_checkpoint(killed, "recovery-point-offset-checkpoint", {"t-0": 150, "t-1": 0})
+    disk = SimulatedDisk.load(killed, Path("/data"))
+    recover_directory(disk, Path("/data"), OPTIONS)
+    synced = {(path.parent.name, path.name) for _, name, path in disk.calls if name == "sync" and path.suffix == ".log"}
+    assert {name for partition, name in synced if partition == "t-0"} == {f"{100:020d}.log"}
+    assert {name for partition, name in synced if partition == "t-1"} == {f"{0:020d}.log", f"{100:020d}.log"}
 
 
 def test_a_directory_that_is_held(killed: Path) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from log_maker import BASE_TIME, mark_clean, plain, write_checkpoint, write_segment
-from tidelog.model import ClosedError, DirectoryError, LockedError, StorageError, TopicPartition
+from tidelog.model import (
+    ClosedError,
+    DirectoryError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    LockedError,
+    StorageError,
+    TopicPartition,
+)
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
+from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 from tidelog.storage.manager.writable.writable_directory import SingleLog, WritableDirectory
 from tidelog.storage.segment.segment import LogSegment
 
@@ -236,6 +247,40 @@ def test_refusals(tmp_path: Path) -> None:
     for call in (lambda: directory.open_log(tmp_path / "t-1"), log.flush):
         with pytest.raises(ClosedError):
             call()
+
+
+def test_arrow_data_has_its_own_columns(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    log = directory.open_log(tmp_path / "t-0")
+    table = pa.table({"value": [b"a", b"b"]})
+    assert log.append_batch(table) == range(2)
+    every: list[dict[str, Any]] = [{"keys": [b"k"] * 2}, {"headers": [()] * 2}, {"timestamps": [BASE_TIME] * 2}]
+    for columns in every:
+        with pytest.raises(InvalidRecordError, match="Arrow data has its own columns"):
+            log.append_batch(table, **columns)
+    directory.close()
+
+
+def test_producer_ids_and_epochs(tmp_path: Path) -> None:
+    alone = SingleLog(LOCAL, tmp_path / "t-0", clock=SYSTEM_CLOCK, config=CONFIG)
+    sessions = alone.producers
+    new = [sessions.acquire(), sessions.check_out(), sessions.acquire(7), sessions.acquire(7)]
+    ids = [(session.producer_id, session.epoch) for session in new]
+    assert ids == [(FIRST_PRODUCER_ID, 0), (FIRST_PRODUCER_ID + 1, 0), (7, 0), (7, 1)]
+    for producer_id in (0, 2**63 - 1):
+        assert sessions.reuse(producer_id, 0).producer_id == producer_id
+    assert sessions.reuse(7, 32_767).append(alone.log, b"x", None, (), None) == 0
+    for wrong_id, epoch in ((-1, None), (2**63, None), (9, -1), (9, 32_768)):
+        with pytest.raises(ValueError, match="is a number from 0 to"):
+            sessions.reuse(wrong_id, epoch)
+    for epoch in (None, 32_766):
+        with pytest.raises(InvalidProducerEpochError):
+            sessions.reuse(7, epoch)
+    with pytest.raises(ValueError, match="an epoch needs a producer id"):
+        sessions.acquire(epoch=0)
+    with pytest.raises(InvalidProducerEpochError, match="the largest producer id is in use"):
+        sessions.acquire()
+    alone.close()
 
 
 def test_a_log_alone_releases_the_lock_whatever_happens(tmp_path: Path) -> None:
