@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -246,6 +248,26 @@ class TestLeftovers:
             manager.delete(T0)
             home.clock.sleep_ms(120_000)
             manager.shutdown()
+
+    @pytest.mark.parametrize(("empty", "filled", "is_refused"), [
+        (None, None, False), (None, 1, False), (1, None, False), (1, 1, False), (1, 2, True),
+    ])  # fmt: skip
+    def test_it_is_there_twice_and_one_is_another_topics(
+        self, home: DiskHome, empty: int | None, filled: int | None, is_refused: bool
+    ) -> None:
+        """A deleted topic's log, which is empty, is no copy of the log of a new topic with its name."""
+        for path, number, count in zip(home.paths, (empty, filled), (0, 5), strict=True):
+            manager = home.start(paths=[path])
+            topic_id = None if number is None else uuid.UUID(int=number)
+            fill(manager.get_or_create(T0, topic_id=topic_id), count)
+            manager.shutdown()
+        manager = home.make()
+        with pytest.raises(DirectoryError, match="Duplicate log directories") if is_refused else nullcontext():
+            manager.startup()
+        if is_refused:
+            home.managers.remove(manager)
+        else:
+            assert manager.require(T0).end_offset == 50
 
     def test_it_is_there_twice_and_nobody_can_tell_which_is_right(self, home: DiskHome) -> None:
         for path, count in zip(home.paths, (3, 4), strict=True):
