@@ -260,6 +260,19 @@ def test_as_a_list(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     assert path.read_bytes() == pack([(offset - BASE, position) for offset, position in model])
 
 
+def test_a_truncation_of_nothing_changes_no_file() -> None:
+    disk = SimulatedDisk()
+    index = OffsetIndexWriter(disk, Path("/x.index"), BASE, max_index_bytes=80)
+    index.append(BASE + 1, 10)
+    index.flush()
+    before = len(disk.calls)
+    index.truncate_to(BASE + 2)
+    assert (index.entries, len(disk.calls)) == (1, before)
+    index.truncate_to(BASE + 1)
+    assert index.entries == 0
+    assert len(disk.calls) > before
+
+
 def test_a_failed_sync_is_repeated() -> None:
     disk = SimulatedDisk()
     index = OffsetIndexWriter(disk, Path("/x.index"), BASE, max_index_bytes=80)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from legacy_messages import Message, encode_message
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch, plain
 from storage.log.log_harness import LogHarness, fetch, lead, read
 from tidelog.kernel import crc32c, scan_batches
@@ -213,10 +214,10 @@ def test_what_is_refused_leaves_the_log_as_it_was(
 
 def test_other_formats_and_missing_files_are_refused(harness: LogHarness) -> None:
     log = harness.open()
-    old = bytearray(plain(0, 1))
-    old[16] = 1
-    with pytest.raises((UnsupportedFormatError, CorruptRecordError)):
-        log.adopt(staged(harness, [bytes(old)]))
+    old = encode_message(Message(0, BASE_TIME, b"k", b"v"), 1)
+    with pytest.raises(UnsupportedFormatError, match="format v1") as caught:
+        log.adopt(staged(harness, [plain(0, 1), old]))
+    assert caught.value.position == len(plain(0, 1))
     with pytest.raises(FileMissingError):
         log.adopt(harness.directory.parent / "none")
     inside = harness.directory / "here"

@@ -11,7 +11,8 @@ from tidelog.model import Isolation, LogOffsetMetadata, Record, TimestampType
 from tidelog.record.attributes import GZIP
 from tidelog.record.build import build_batch
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
-from tidelog.storage.log.state.log_read import LogRead
+from tidelog.storage.log.state.log_read import LogRead, resolve_offset
+from tidelog.storage.log.state.log_segments import LogSegments
 
 THREE = [b"a", b"b", b"c"]
 
@@ -164,3 +165,15 @@ def test_places_are_compared_only_where_both_are_known() -> None:
                 compare(other)
     with pytest.raises(ValueError, match="different segments"):
         following.bytes_after(known)
+
+
+def test_a_log_end_that_a_reader_has_seen_keeps_its_position(harness: LogHarness) -> None:
+    """The reader's offsets are older than its segments: a roll and an append came in between."""
+    log = harness.open()
+    harness.add(log, 2)
+    end = log.offsets().log_end
+    log.roll()
+    harness.add(log)
+    segments = LogSegments(log.segments)
+    assert resolve_offset(segments, 2, end) == end == LogOffsetMetadata(2, 0, 2 * RECORD_BYTES)
+    assert resolve_offset(segments, 2, log.offsets().log_end) == LogOffsetMetadata(2, 2, 0)

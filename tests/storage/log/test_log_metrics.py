@@ -53,6 +53,14 @@ def test_converted_records_are_counted(tmp_path: Path) -> None:
     log.close()
 
 
+def test_records_that_stay_as_they_are_are_not_converted(tmp_path: Path) -> None:
+    """Only the header of a batch gets the time of the append."""
+    log = open_log(tmp_path, LogConfig(message_timestamp_type="LogAppendTime"))
+    log.append_as_leader(bytearray(plain(0, 7)), leader_epoch=0)
+    assert log.counters.converted_records == 0
+    log.close()
+
+
 def test_what_it_is(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=400, segment_index_bytes=4096))
     assert (log.metrics().segments, log.metrics().size, log.metrics().unflushed_records) == (1, 0, 0)

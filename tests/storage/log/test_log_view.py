@@ -19,6 +19,7 @@ from tidelog.model import (
     CorruptRecordError,
     DirectoryError,
     FileMissingError,
+    LogOffsetMetadata,
     OffsetOutOfRangeError,
     Record,
     TopicPartition,
@@ -147,6 +148,24 @@ class TestWhereALogEnds:
         write_segment(root / "t-0", 300, [])
         assert view_of(root).offsets().log_end.segment_base_offset == 300
         assert offsets(view_of(root)) == list(range(300))
+
+    def test_a_gap_before_an_empty_active_segment_has_no_position(self, root: Path) -> None:
+        write_segment(root / "t-0", 400, [])
+        view = view_of(root)
+        assert (view.log_end, view.resolve(310)) == (400, LogOffsetMetadata(310))
+        assert view.resolve(299) == LogOffsetMetadata(299, 200, view.resolve(290).position_in_segment)
+        assert view.resolve(400) == LogOffsetMetadata(400, 400, 0)
+
+    def test_an_offset_that_recovery_refuses_in_a_segment_ends_the_log(self, tmp_path: Path) -> None:
+        """An index holds offsets up to 2^31 - 1 above the base."""
+        write_segment(tmp_path / "t-0", 0, [plain(0)])
+        with log_file(tmp_path, 0).open("ab") as file:
+            file.write(plain(2**31, 1))
+        write_segment(tmp_path / "t-0", 100, [plain(100)])
+        view = view_of(tmp_path)
+        assert view.log_end == 10
+        assert view.state.invalid_tail is not None
+        assert view.state.invalid_tail.reason == "a batch's offset lies outside its segment"
 
     def test_no_segment_at_all(self, tmp_path: Path) -> None:
         (tmp_path / "t-0").mkdir()

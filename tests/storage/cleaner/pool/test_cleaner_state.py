@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage.cleaner.cleaner_home import BOTH, COMPACT, CONFIG, DELETE, CleanerHome, fill, put
+from storage.cleaner.cleaner_home import BOTH, COMPACT, CONFIG, DELETE, HOUR, CleanerHome, fill, put
 from tidelog.model import LogCleaningAbortedError, TopicPartition
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.plan.log_facts import facts_of_log
@@ -70,6 +70,14 @@ class TestTaking:
         assert (found.due_count, found.delayed_count, found.max_delay_ms) == (2, 0, 0)
         assert state.state_of(T2) == IN_PROGRESS
         assert state.max_dirty_ratio == found.plan.dirty_ratio
+
+    def test_logs_past_their_maximum_lag_are_counted(self, home: CleanerHome) -> None:
+        lags = ((T0, {"max_compaction_lag_ms": HOUR}), (T1, {"max_compaction_lag_ms": 3 * HOUR}), (T2, {}))
+        for partition, settings in lags:
+            fill(home.open(partition, **settings), 20)
+        home.clock.sleep_ms(2 * HOUR)
+        found = taken(make(home))
+        assert (found.due_count, found.delayed_count, found.max_delay_ms) == (3, 1, HOUR)
 
     def test_not_one_that_is_set_aside(self, home: CleanerHome) -> None:
         state = increasingly_filthy(home)
