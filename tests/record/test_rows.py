@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -47,3 +49,10 @@ def test_lists_of_other_lengths_or_types_are_refused() -> None:
         columns_from_lists(["a"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="a header value is bytes or None, not int"):
         columns_from_lists([b"a"], headers=[[("h", 1)]])  # type: ignore[list-item]
+
+
+def test_columns_with_fewer_header_values_than_keys_are_refused() -> None:
+    columns = columns_from_lists([b"a"], headers=[[("h", b"1"), ("i", b"2")]])
+    assert columns.header_value_offsets is not None
+    with pytest.raises(ValueError, match="shorter"):
+        list(iter_records(replace(columns, header_value_offsets=columns.header_value_offsets[:-1])))
