@@ -72,9 +72,9 @@ class TestTaking:
         assert state.max_dirty_ratio == found.plan.dirty_ratio
 
     def test_logs_past_their_maximum_lag_are_counted(self, home: CleanerHome) -> None:
-        lags = ((T0, {"max_compaction_lag_ms": HOUR}), (T1, {"max_compaction_lag_ms": 3 * HOUR}), (T2, {}))
-        for partition, settings in lags:
-            fill(home.open(partition, **settings), 20)
+        fill(home.open(T0, max_compaction_lag_ms=HOUR), 20)
+        fill(home.open(T1, max_compaction_lag_ms=3 * HOUR), 20)
+        fill(home.open(T2), 20)
         home.clock.sleep_ms(2 * HOUR)
         found = taken(make(home))
         assert (found.due_count, found.delayed_count, found.max_delay_ms) == (3, 1, HOUR)
