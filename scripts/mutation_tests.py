@@ -99,7 +99,11 @@ class ExecutedLines:
         return sorted(found & self.times.keys(), key=lambda test: (self.times[test], test))
 
     def _users_of(self, mutation: Mutation) -> set[str]:
-        """Return the tests that execute a line with a name that the mutation's statement binds."""
+        """Return the tests that execute a line with a name that the mutation's statement binds.
+
+        If only other statements of the module use the name, that is the one test that imported the module first. Then
+        all tests of the file can notice the mutation.
+        """
         names = re.compile(rf"\b(?:{'|'.join(mutation.words)})\b") if mutation.words else None
         found: set[str] = set()
         for file, source in self._sources.items():
@@ -108,7 +112,7 @@ class ExecutedLines:
             numbers = [number for number, line in enumerate(source.splitlines(), 1) if names and names.search(line)]
             lines = self._tests_by_line(file)
             found = found.union(*(lines.get(number, ()) for number in numbers))
-        return found or set[str]().union(*self._tests_by_line(mutation.file).values())
+        return found if len(found) > 1 else set[str]().union(*self._tests_by_line(mutation.file).values())
 
     def _tests_by_line(self, file: str) -> dict[int, set[str]]:
         if file not in self._lines:

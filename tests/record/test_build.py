@@ -250,6 +250,7 @@ def test_what_cannot_be_built() -> None:
         build_batch([])
     with pytest.raises(ValueError, match="below the last record"):
         build_batch(sample(3), last_offset=1)
+    assert scan(build_batch(sample(3), last_offset=2)).last_offset[0] == 2
     with pytest.raises(ValueError, match="31 bits"):
         build_batch(one, base_offset=6, keep_offsets=True)
     with pytest.raises(ValueError, match="never none"):
