@@ -222,7 +222,9 @@ class _Finder:
             return
         if _is_no_target(node):
             return
-        place = _Place(place.function, range(node.lineno, _header_end(node)), place.words + _bound(node), place.at_run)
+        place = _Place(
+            place.function, range(node.lineno, _header_end(node)), place.words + bound_names(node), place.at_run
+        )
         yield from self._removal(node, place)
         for field, value in ast.iter_fields(node):
             if field == "annotation" or (isinstance(node, ast.Raise) and field == "exc"):
@@ -350,7 +352,8 @@ def _header_end(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) + 1
 
 
-def _bound(node: ast.stmt) -> tuple[str, ...]:
+def bound_names(node: ast.stmt) -> tuple[str, ...]:
+    """Return the names that an assignment binds."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return tuple(child.id for target in targets if target for child in ast.walk(target) if isinstance(child, ast.Name))
 

@@ -7,6 +7,7 @@ a context of its own, also in xdist's workers. It notes how long each test takes
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from coverage import Coverage, CoverageData
-from mutation_operators import Mutation
+from mutation_operators import Mutation, bound_names
 
 DATA = "lines"
 TIMES = "times.json"
@@ -75,6 +76,15 @@ class TimesRecorder:
         (self._directory / TIMES).write_text(json.dumps(passed, indent=0))
 
 
+def bound_by_line(source: str) -> dict[int, set[str]]:
+    """Return the names that a module's own assignments bind, by the lines of these statements."""
+    return {
+        number: {name for name in bound_names(node) if name != "__all__"}
+        for node in ast.parse(source).body
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
 class ExecutedLines:
     """The record of one run of a room's tests."""
 
@@ -88,6 +98,7 @@ class ExecutedLines:
             data.read()
             self._data.append(data)
         self._lines: dict[str, dict[int, set[str]]] = {}
+        self._bound: dict[str, dict[int, set[str]]] = {}
 
     def tests_for(self, mutation: Mutation) -> list[str]:
         """Return the tests that can notice a mutation, the fastest first."""
@@ -101,18 +112,28 @@ class ExecutedLines:
     def _users_of(self, mutation: Mutation) -> set[str]:
         """Return the tests that execute a line with a name that the mutation's statement binds.
 
-        If only other statements of the module use the name, that is the one test that imported the module first. Then
-        all tests of the file can notice the mutation.
+        If a constant is defined with one of these names, its users count too. A single test may only have imported
+        the module first. Then all tests of the file can notice the mutation.
         """
-        names = re.compile(rf"\b(?:{'|'.join(mutation.words)})\b") if mutation.words else None
         found: set[str] = set()
-        for file, source in self._sources.items():
-            if file != mutation.file and not (names and names.search(source)):
-                continue
-            numbers = [number for number, line in enumerate(source.splitlines(), 1) if names and names.search(line)]
-            lines = self._tests_by_line(file)
-            found = found.union(*(lines.get(number, ()) for number in numbers))
+        done: set[str] = set()
+        words = set(mutation.words)
+        while new := words - done:
+            done |= new
+            names = re.compile(rf"\b(?:{'|'.join(sorted(new))})\b")
+            for file, source in self._sources.items():
+                if names.search(source):
+                    lines, bound = self._tests_by_line(file), self._bound_by_line(file)
+                    for number, line in enumerate(source.splitlines(), 1):
+                        if names.search(line):
+                            found |= lines.get(number, set())
+                            words |= bound.get(number, set())
         return found if len(found) > 1 else set[str]().union(*self._tests_by_line(mutation.file).values())
+
+    def _bound_by_line(self, file: str) -> dict[int, set[str]]:
+        if file not in self._bound:
+            self._bound[file] = bound_by_line(self._sources[file])
+        return self._bound[file]
 
     def _tests_by_line(self, file: str) -> dict[int, set[str]]:
         if file not in self._lines:

@@ -130,6 +130,14 @@ class TestRun:
     import time
 
     LIMIT = 3
+    SMALLEST = 5
+    SIZES = (
+        SMALLEST,
+    )
+
+
+    def smallest():
+        return SIZES[0]
 
 
     def within(number):
@@ -149,12 +157,12 @@ class TestRun:
         while number:
             time.sleep(0.01)
             number -= 1
-        return "done"
+        return "done" if SMALLEST else ""
     """
     TESTS = """\
     import pytest
 
-    from tidelog.record.file import count_down, half, within
+    from tidelog.record.file import count_down, half, smallest, within
 
 
     @pytest.mark.parametrize("number", [1, 3])
@@ -164,6 +172,10 @@ class TestRun:
 
     def test_half():
         assert half(4) == 2
+
+
+    def test_smallest():
+        assert smallest() == 5
 
 
     def test_count_down():
@@ -197,6 +209,7 @@ class TestRun:
         chosen = mutation.choose(sources, "record", seed=1, count=100)
         expected = {
             "LIMIT = 4": Fate.KILLED,
+            "SMALLEST = 6": Fate.KILLED,
             "return number <= LIMIT": Fate.KILLED,
             'print(number, "half")': Fate.SURVIVED,
             "return number * 2": Fate.KILLED,
@@ -210,11 +223,11 @@ class TestRun:
         killed = by_text["return number * 2"]
         assert killed
         assert killed.test == "tests/record/test_file.py::test_half", "a test that fails anyway proves nothing"
-        assert mutation.score(chosen, results, []) == (6, 3, 1, 1, 1, 0)
+        assert mutation.score(chosen, results, []) == (7, 4, 1, 1, 1, 0)
         survivor = next(mutation.identity(one) for one in chosen if one.after == 'print(number, "half")')
         with_equivalent = mutation.score(chosen, results, [survivor])
-        assert with_equivalent == (6, 3, 1, 0, 1, 1)
-        assert with_equivalent.percent == 80
+        assert with_equivalent == (7, 4, 1, 0, 1, 1)
+        assert with_equivalent.percent == pytest.approx(100 * 5 / 6)
         assert (copy.root / "src/tidelog/record/file.py").read_text() == dedent(self.SOURCE)
 
     def test_a_test_that_fails_without_the_mutation_proves_nothing(self, copy: TreeCopy) -> None:
