@@ -30,5 +30,8 @@ def test_a_negative_size_ends_the_search() -> None:
 
 
 def test_a_size_has_at_most_five_bytes() -> None:
-    """The sixth byte begins the next record, whose size is negative here."""
+    """A longer one makes the payload malformed, as does one that the payload's end cuts off."""
+    assert first_larger(b"\x80" * 4 + b"\x01" + bytes(100), 50) == 0
     assert first_larger(b"\x80" * 5 + b"\x01" + bytes(100), 50) is None
+    assert first_larger(b"\xfe" * 5 + bytes(100), 50) is None
+    assert first_larger(payload(60) + b"\xfe", 60) is None

@@ -51,6 +51,8 @@ def first_larger(payload: Buffer, max_bytes: int) -> int | None:
             shift += 7
             if byte < 0x80:
                 break
+        else:
+            return None
         length = (encoded >> 1) ^ -(encoded & 1)
         if length < 0:
             return None
