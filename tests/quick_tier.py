@@ -30,9 +30,9 @@ HEAVY = (
     "tests/storage/fs/test_objects.py",
     "tests/storage/index/test_golden_indexes.py",
     "tests/storage/log/test_view_fuzz.py",
-    "tests/storage/log/test_view_live.py::test_beside_a_process",
+    "tests/storage/log/test_view_live.py::test_beside_a_process_that_does_all_of_it",
     "tests/storage/manager/compact/",
-    "tests/storage/manager/test_recover.py::test_a_killed_directory",
+    "tests/storage/manager/test_recover.py::test_a_killed_directory_becomes_what_its_broker_made_of_it",
     "tests/storage/manager/test_recover_golden.py",
 )
 
