@@ -9,6 +9,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 QUICK := "not slow and not kafka and not spark and not heavy"
 KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
 
+# The environments and the jars are independent of each other.
+MAKEFLAGS += --jobs=2
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help prerequisites jvm venv kernels spark40 archive check test coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean

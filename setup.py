@@ -37,8 +37,9 @@ def kernel_extensions() -> list[Extension]:
         build_dir="build/cython",
         include_path=["src"],
         compiler_directives={"language_level": 3, "embedsignature": True, "show_performance_hints": False},
+        nthreads=os.cpu_count() or 1,
         quiet=True,
     )
 
 
-setup(ext_modules=kernel_extensions())
+setup(ext_modules=kernel_extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})

@@ -10,7 +10,8 @@ KAFKA_TOOLS = 4.3.1
 KAFKA_OLDER = 4.2.0 4.1.0
 KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
 
-MVN_COPY = mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
+# One Maven at a time, because all write into one local repository.
+MVN_COPY = mkdir -p .cache && flock .cache/maven.lock mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
 KAFKA_CASES = .cache/kafka-cases-4.1.0
 SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
 
