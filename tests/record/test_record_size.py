@@ -30,7 +30,7 @@ def test_a_negative_size_ends_the_search() -> None:
 
 
 def test_a_size_has_at_most_five_bytes() -> None:
-    """A longer one makes the payload malformed, as does one that the payload's end cuts off."""
+    """A longer size makes the payload malformed, and so does an incomplete size at its end."""
     assert first_larger(b"\x80" * 4 + b"\x01" + bytes(100), 50) == 0
     assert first_larger(b"\x80" * 5 + b"\x01" + bytes(100), 50) is None
     assert first_larger(b"\xfe" * 5 + bytes(100), 50) is None
