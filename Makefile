@@ -9,12 +9,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 QUICK := "not slow and not kafka and not spark and not heavy"
 KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
 
-# The environments and the jars are independent of each other.
-MAKEFLAGS += --jobs=2
-
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm venv kernels spark40 archive check test coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
+.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -67,10 +64,13 @@ include tests/real_kafka/jars.mk
 check: venv ## the quick tests: no JVM, no Maven, a few minutes
 	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
-test: venv spark40 kafka-jars spark-kafka-jars ## every test but the slow ones
+everything: ## the environments and jars of every command
+	@+$(MAKE) --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
+
+test: everything ## every test but the slow ones
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-soak: venv spark40 kafka-jars spark-kafka-jars ## the slow tests (the long fuzz and crash runs), and the mutants
+soak: everything ## the slow tests (the long fuzz and crash runs), and the mutants
 	@status=0; \
 	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal || status=1; \
 	$(BIN)/python scripts/mutants.py || status=1; \
@@ -106,7 +106,7 @@ map: venv ## write what is made from code: the file map, pages of docs/, and the
 	@$(BIN)/python scripts/api_page.py
 	@$(BIN)/python scripts/message_types.py
 
-bench: venv spark40 kafka-jars spark-kafka-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
+bench: everything ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
 
 bench-steps: venv kafka-jars ## where the time goes in the rows below their target

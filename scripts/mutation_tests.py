@@ -122,12 +122,10 @@ class ExecutedLines:
             done |= new
             names = re.compile(rf"\b(?:{'|'.join(sorted(new))})\b")
             for file, source in self._sources.items():
-                if names.search(source):
-                    lines, bound = self._tests_by_line(file), self._bound_by_line(file)
-                    for number, line in enumerate(source.splitlines(), 1):
-                        if names.search(line):
-                            found |= lines.get(number, set())
-                            words |= bound.get(number, set())
+                numbers = [number for number, line in enumerate(source.splitlines(), 1) if names.search(line)]
+                for number in numbers:
+                    found |= self._tests_by_line(file).get(number, set())
+                    words |= self._bound_by_line(file).get(number, set())
         return found if len(found) > 1 else set[str]().union(*self._tests_by_line(mutation.file).values())
 
     def _bound_by_line(self, file: str) -> dict[int, set[str]]:

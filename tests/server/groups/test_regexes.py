@@ -161,12 +161,18 @@ def test_an_expression_that_others_have_is_resolved_already() -> None:
     assert len(two.partitions) == 1
 
 
-def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time() -> None:
+def matched_member() -> tuple[ShardHarness, Consumer]:
+    """Return a stable group of one member, whose expression matches the topic ``a1``."""
     harness = ShardHarness(MemoryTopics(a1=1))
     one = Consumer(harness, "m1", topic_regex="a.*")
     one.beat()
     harness.wait(0)
     settle(one)
+    return harness, one
+
+
+def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time() -> None:
+    harness, one = matched_member()
     harness.topics.make("a2", 1)
     harness.wait(5_000)
     settle(one)
@@ -179,11 +185,7 @@ def test_new_topics_are_matched_not_sooner_than_ten_seconds_after_the_last_time(
 
 
 def test_topics_that_are_known_already_are_not_matched_again() -> None:
-    harness = ShardHarness(MemoryTopics(a1=1))
-    one = Consumer(harness, "m1", topic_regex="a.*")
-    one.beat()
-    harness.wait(0)
-    settle(one)
+    harness, one = matched_member()
     resolved = harness.consumer.regexes["a.*"]
     assert resolved.version == harness.topics.last_creation_version
     harness.wait(10_001)
