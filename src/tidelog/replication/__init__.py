@@ -1,0 +1,1 @@
+"""Replication's cores: state machines without I/O. Events go in, commands come out, and times are arguments."""
