@@ -1,0 +1,160 @@
+"""The log directory of a copy: its metadata, its logs, and its next owners."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from log_maker import batch
+from mirror.opened_copy import SOURCE, OpenedCopy, opened_copy
+from tidelog.mirror.target.append_pass import AppendedRecords, FetchedRecords, append_all, largest_producer_id
+from tidelog.mirror.target.copied_metadata import CopiedTopic
+from tidelog.mirror.target.mirror_properties import MirrorProperties
+from tidelog.model import CheckpointError, TopicPartition
+from tidelog.storage.checkpoint import MetaProperties
+from tidelog.storage.fs import LOCAL
+from tidelog.testing import Broker
+
+ORDERS = uuid.uuid4()
+FIRST = TopicPartition("orders", 0)
+
+
+def orders(
+    epochs: Mapping[int, int] | None = None,
+    topic_id: uuid.UUID = ORDERS,
+    settings: Mapping[str, str] | None = None,
+) -> CopiedTopic:
+    return CopiedTopic(name="orders", topic_id=topic_id, epochs=epochs or {0: 7}, settings=settings)
+
+
+def append(copy: OpenedCopy, data: bytes, *, epoch: int = 7, log_start: int = -1) -> AppendedRecords:
+    log = copy.directory.log(FIRST)
+    (appended,) = append_all([FetchedRecords(FIRST, log, data, epoch, log_start)])
+    return appended
+
+
+def take_over(copy: OpenedCopy, *topics: CopiedTopic, deletes_old: bool = False) -> None:
+    copy.loop.run(lambda: copy.directory.take_over(topics, deletes_old=deletes_old))
+
+
+def cluster_id_of(path: Path) -> str | None:
+    properties = MetaProperties.read(LOCAL, path / "meta.properties")
+    assert properties is not None
+    return properties.cluster_id
+
+
+def values(path: Path) -> list[bytes | None]:
+    with tidelog.open_directory(path, read_only=True) as logs:
+        return [record.value for record in logs.log("orders", 0).records(until="log_end")]
+
+
+def test_a_copy_has_its_own_cluster_id_and_the_topic_ids_of_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "copy"
+    with opened_copy(path) as copy:
+        take_over(copy, orders({0: 7, 1: 3}))
+        assert append(copy, batch(5, [b"a", b"b"], epoch=7)).result is not None
+        assert copy.directory.log(FIRST).high_watermark == 7
+    cluster_id = cluster_id_of(path)
+    assert cluster_id not in (None, SOURCE)
+    assert MirrorProperties.read(LOCAL, path / "mirror.properties") == MirrorProperties(source_cluster_id=SOURCE)
+    assert (path / ".kafka_cleanshutdown").exists()
+    assert values(path) == [b"a", b"b"]
+    with opened_copy(path) as copy:
+        assert copy.directory.log(FIRST).topic_id == ORDERS
+        assert copy.directory.log(FIRST).end_offset == 7
+    assert cluster_id_of(path) == cluster_id
+
+
+def test_a_broker_on_the_copy_leads_in_a_later_epoch_than_the_source(tmp_path: Path) -> None:
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders({0: 7}))
+        append(copy, batch(0, [b"a"], epoch=7))
+        take_over(copy, orders({0: 9}))
+        append(copy, batch(1, [b"b"], epoch=9), epoch=9)
+    with Broker(tmp_path) as broker:
+        assert [record.value for record in broker.records("orders")] == [b"a", b"b"]
+        state = broker.call(lambda: broker.server.metadata.image.partition(FIRST))
+        assert state is not None
+        assert state.leader == 1
+        assert state.leader_epoch > 9
+        log = broker.call(lambda: broker.server.logs.require(FIRST))
+        assert log.epochs.latest == state.leader_epoch
+
+
+def test_a_remade_topic_sets_the_old_copy_aside_or_deletes_it(tmp_path: Path) -> None:
+    other, third = uuid.uuid4(), uuid.uuid4()
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders())
+        append(copy, batch(0, [b"old"], epoch=7))
+        take_over(copy, orders(topic_id=other))
+        assert copy.directory.log(FIRST).end_offset == 0
+        append(copy, batch(0, [b"new"], epoch=7))
+        take_over(copy, orders(topic_id=third), deletes_old=True)
+        assert copy.directory.log(FIRST).topic_id == third
+    names = [path.name for path in tmp_path.iterdir() if path.name.startswith("orders-0")]
+    assert sorted(name.rpartition("-")[2] for name in names) == ["0", "delete", "stray"]
+
+
+def test_an_unclean_end_keeps_the_records_and_the_metadata(tmp_path: Path) -> None:
+    copy = OpenedCopy(tmp_path)
+    try:
+        copy.open()
+        take_over(copy, orders(settings={"retention.ms": "-1", "cleanup.policy": "compact"}))
+        append(copy, batch(0, [b"a", b"b"], epoch=7))
+        copied = tmp_path / "as a crash leaves it"
+        copied.mkdir()
+        for name in ("meta.properties", "mirror.properties", "orders-0", "__cluster_metadata-0"):
+            (tmp_path / name).rename(copied / name)
+    finally:
+        copy.end()
+    with opened_copy(copied) as again:
+        assert again.directory.log(FIRST).end_offset == 2
+        assert again.directory.log(FIRST).config.is_compacted
+        assert append(again, batch(2, [b"c"], epoch=7)).error is None
+    assert values(copied) == [b"a", b"b", b"c"]
+
+
+def test_settings_follow_the_source_and_a_topic_of_unknown_settings_keeps_its_records(tmp_path: Path) -> None:
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders())
+        assert copy.directory.metadata.settings_of("orders") == {"retention.ms": "-1"}
+        take_over(copy, orders(settings={"segment.bytes": "1048576"}))
+        assert copy.directory.metadata.settings_of("orders") == {"segment.bytes": "1048576"}
+        assert copy.directory.log(FIRST).config.segment_bytes == 1_048_576
+        before = copy.directory.metadata.image.topics["orders"]
+        take_over(copy, orders())
+        assert copy.directory.metadata.settings_of("orders") == {"segment.bytes": "1048576"}
+        assert copy.directory.metadata.image.topics["orders"] == before
+
+
+def test_producer_ids_are_reserved_above_those_of_the_records(tmp_path: Path) -> None:
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders())
+        data = batch(0, [b"a"], producer_id=4_000_123, epoch=7)
+        part = FetchedRecords(FIRST, copy.directory.log(FIRST), data, 7, -1)
+        assert largest_producer_id([part]) == 4_000_123
+        copy.loop.run(lambda: copy.directory.reserve_producer_ids(4_000_123))
+        reserved = copy.directory.image.next_producer_id
+        assert reserved > 4_000_123
+        copy.loop.run(lambda: copy.directory.reserve_producer_ids(4_000_124))
+        assert copy.directory.image.next_producer_id == reserved
+
+
+def test_the_log_start_follows_the_leaders(tmp_path: Path) -> None:
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders())
+        append(copy, batch(0, [b"a", b"b", b"c"], epoch=7), log_start=1)
+        assert copy.directory.log(FIRST).log_start_offset == 1
+        append(copy, batch(3, [b"d"], epoch=7), log_start=900)
+        assert copy.directory.log(FIRST).log_start_offset == 4
+
+
+def test_a_file_of_an_unknown_version_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="version 2 is unknown"):
+        MirrorProperties.parse(b"version=2\nsource.cluster.id=x\n")
+    with pytest.raises(CheckpointError, match=r"source\.cluster\.id is missing"):
+        MirrorProperties.parse(b"version=1\n")
