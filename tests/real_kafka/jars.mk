@@ -2,13 +2,14 @@
 # compiled against them. Included by the Makefile.
 #
 # NEWEST is the Kafka that tidelog is held against. Its command line tools are not on Maven Central, so they are those of
-# TOOLS. The other releases are there for directories that they wrote, for the kafka-dump-log before 4.3, and for a short
-# pass of clients and brokers.
+# TOOLS. The older ones are there for directories that they wrote, for the kafka-dump-log before 4.3, and for a short
+# pass of clients and brokers. KRAFT_3 is there for clusters that are mirrored.
 
 KAFKA_NEWEST = 4.4.0
 KAFKA_TOOLS = 4.3.1
 KAFKA_OLDER = 4.2.0 4.1.0
-KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
+KAFKA_KRAFT_3 = 3.9.1
+KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER) $(KAFKA_KRAFT_3)
 
 # One Maven at a time, because all write into one local repository.
 MVN_COPY = mkdir -p .cache && flock .cache/maven.lock mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
@@ -21,14 +22,14 @@ JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.ja
 
 .PHONY: kafka-jars spark-kafka-jars
 
-kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1 to 4.4, which tests and benchmarks run beside tidelog
+kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 3.9 and 4.1 to 4.4, which tests and benchmarks run beside tidelog
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
 .cache/kafka-%/.stamp: tests/real_kafka/pom.xml | jvm
 	@echo "Fetching the jars of Apache Kafka $*"
 	@rm -rf $(@D) && mkdir -p $(@D)
-	@$(MVN_COPY) --file $< -Dkafka.version=$* $(if $(filter $*,$(KAFKA_NEWEST)),,-Dwith-tools) -DoutputDirectory=$(CURDIR)/$(@D)
+	@$(MVN_COPY) --file $< -Dkafka.version=$* $(if $(filter $*,$(KAFKA_NEWEST) $(KAFKA_KRAFT_3)),,-Dwith-tools) -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml

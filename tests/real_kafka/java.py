@@ -21,7 +21,9 @@ NEWEST = "4.4.0"
 TOOLS = "4.3.1"
 OLDER = ("4.2.0", "4.1.0")
 RELEASES = (NEWEST, TOOLS, *OLDER)
-"""All releases, the newest first."""
+"""All releases of Kafka 4, the newest first."""
+KRAFT_3 = "3.9.1"
+"""The last Kafka 3, which clusters that are mirrored still run."""
 
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 OLDER_DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"

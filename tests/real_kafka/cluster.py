@@ -1,0 +1,297 @@
+"""A cluster of real Kafka: a controller and three brokers, each of which can be stopped, killed and isolated.
+
+The controller is a process of its own (node 100), so that it elects leaders while any broker is dead. A broker has two
+listeners. Clients of the tested program use ``bootstrap``: each connection goes through the broker's `Link`. Brokers
+and the harness itself use the other listener, which no fault of a link affects.
+
+Sessions are short, so a killed broker's leaderships move after two to three seconds. Leaders do not move back by
+themselves. ACLs can be made: the authorizer is on, and the anonymous user may do everything.
+
+    with Cluster(tmp_path) as cluster:
+        cluster.start()
+        cluster.create_topic("t", partitions=3, replicas=2, segment_bytes=16384)
+        …
+        cluster.kill(cluster.leader("t", 0))
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+
+from real_kafka.broker import CLUSTER_ID, BrokerError
+from real_kafka.cluster_link import Link, Network
+from real_kafka.cluster_node import Node
+from real_kafka.java import KRAFT_3, NEWEST, run_java
+from tidelog.testing.broker.in_process import keep_port
+
+CONTROLLER = 100
+BROKERS = (1, 2, 3)
+PATIENCE_S = 120
+_HEAP_MIB = {"controller": 128, "broker": 256}
+
+_EVERY_NODE = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "broker.session.timeout.ms": "2500",
+    "broker.heartbeat.interval.ms": "400",
+    "auto.leader.rebalance.enable": "false",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+}
+_BROKER = {
+    "process.roles": "broker",
+    "inter.broker.listener.name": "INTERNAL",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.initial.task.delay.ms": "300",
+    "log.retention.check.interval.ms": "500",
+}
+
+
+class Cluster:
+    """Controller, brokers and links. Leaving the context ends all of them."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        release: str = NEWEST,
+        properties: Mapping[str, str] | None = None,
+        brokers: Sequence[int] = BROKERS,
+    ) -> None:
+        """Keep the settings. ``root`` receives the directories; ``properties`` are added for every broker."""
+        self.release = release
+        self.root = root
+        self.controller: Node
+        self.brokers: dict[int, Node] = {}
+        self.links: dict[int, Link] = {}
+        """The link of each broker's listener for clients."""
+        self._numbers = tuple(brokers)
+        self._properties = dict(properties or {})
+        self._internal: dict[int, str] = {}
+        self._places: list[socket.socket] = []
+        self._admin: AdminClient | None = None
+        self._stack = ExitStack()
+        self._network = self._stack.enter_context(Network())
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin = None
+        for node in self._nodes():
+            node.kill()
+        self._stack.close()
+        for place in self._places:
+            place.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all links, for the tested program."""
+        return ",".join(link.address for link in self.links.values())
+
+    @property
+    def direct(self) -> str:
+        """The addresses behind the links, for clients that no fault of a link may affect."""
+        return ",".join(self._internal.values())
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client of the cluster that no fault of a link affects."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.direct, "log_level": 2})
+        return self._admin
+
+    def start(self) -> None:
+        """Format and start all nodes. Return when every broker is registered and serves."""
+        self._make_nodes()
+        self._format()
+        for node in self._nodes():
+            node.launch()
+        for node in self._nodes():
+            node.wait_until_started(PATIENCE_S)
+        self.wait("all brokers are known", lambda: len(self.admin.list_topics(timeout=10).brokers) == len(self.brokers))
+
+    def kill(self, *numbers: int) -> None:
+        """Kill brokers with SIGKILL. Their leaderships move when their sessions are over."""
+        for number in numbers:
+            self.brokers[number].kill()
+
+    def stop(self, number: int) -> None:
+        """Shut a broker down cleanly, after its leaderships have moved."""
+        self.brokers[number].stop(PATIENCE_S)
+
+    def restart(self, *numbers: int) -> None:
+        """Start brokers that were stopped or killed. Return when they serve."""
+        for number in numbers:
+            self.brokers[number].launch()
+        for number in numbers:
+            self.brokers[number].wait_until_started(PATIENCE_S)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replicas: int = 2,
+        assignment: Sequence[Sequence[int]] | None = None,
+        segment_bytes: int | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic and return when every partition has a leader and its in-sync replicas.
+
+        ``assignment`` lists the brokers of each partition, the preferred leader first. The key of ``segment_bytes``
+        depends on the release, because Kafka 4 forbids small segments by the usual key.
+        """
+        settings = dict(config or {})
+        if segment_bytes is not None:
+            key = "segment.bytes" if self.release == KRAFT_3 else "internal.segment.bytes"
+            settings[key] = str(segment_bytes)
+        if assignment is None:
+            total = partitions
+            topic = NewTopic(name, num_partitions=total, replication_factor=replicas, config=settings)
+        else:
+            total, rows = len(assignment), [list(row) for row in assignment]
+            topic = NewTopic(name, num_partitions=total, replica_assignment=rows, config=settings)
+        self.admin.create_topics([topic])[name].result(PATIENCE_S)
+        self.wait(f"{name} has leaders", lambda: self._is_whole(name, total))
+
+    def partitions(self, topic: str) -> dict[int, PartitionMetadata]:
+        """Return the leader, replicas and in-sync replicas of each partition. The map is empty for an unknown topic."""
+        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        return {} if found.error is not None else dict(found.partitions)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the partition's leader, or -1."""
+        return int(self.partitions(topic)[partition].leader)
+
+    def in_sync(self, topic: str, partition: int) -> set[int]:
+        return set(self.partitions(topic)[partition].isrs)
+
+    def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
+        """Return the directory of a broker's replica."""
+        return self.brokers[broker].directory / f"{topic}-{partition}"
+
+    def elect_unclean(self, topic: str, partition: int, leader: int) -> None:
+        """Elect ``leader``, the only living replica, although it is out of sync. Records that it lacks are lost."""
+        target = KafkaPartition(topic, partition)
+
+        def is_elected() -> bool:
+            try:
+                self.admin.elect_leaders(ElectionType.UNCLEAN, [target]).result(10)
+            except KafkaException:
+                return False
+            return self.leader(topic, partition) == leader
+
+        self.wait(f"broker {leader} leads {topic}-{partition}", is_elected)
+
+    def lose_records(self, topic: str, partition: int, write: Callable[[], None]) -> tuple[int, int]:
+        """Lose the records that ``write`` appends by an unclean election, and return the old and the new leader.
+
+        The partition needs two living replicas. At the end both live; the old leader has truncated to the new one.
+        """
+        old = self.leader(topic, partition)
+        (new,) = self.in_sync(topic, partition) - {old}
+        self.kill(new)
+        self.wait(f"{topic}-{partition} has one replica in sync", lambda: self.in_sync(topic, partition) == {old})
+        write()
+        self.kill(old)
+        self.restart(new)
+        self.elect_unclean(topic, partition, new)
+        self.restart(old)
+        self.wait(f"both replicas of {topic}-{partition}", lambda: self.in_sync(topic, partition) == {old, new})
+        return old, new
+
+    def wait(self, condition: str, is_so: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        """Return when the condition holds. Raise BrokerError if a running node ends or the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while not self._holds(is_so):
+            if time.monotonic() > deadline:
+                raise BrokerError(f"the cluster did not reach within {timeout_s} s: {condition}")
+            time.sleep(0.05)
+
+    def _holds(self, is_so: Callable[[], bool]) -> bool:
+        try:
+            return is_so()
+        except (KafkaException, KeyError):
+            return False  # no broker responded, or the metadata does not have the partition yet
+
+    def _is_whole(self, name: str, total: int) -> bool:
+        found = self.partitions(name).values()
+        return len(found) == total and all(p.leader >= 0 and set(p.isrs) == set(p.replicas) for p in found)
+
+    def _nodes(self) -> list[Node]:
+        return [*([self.controller] if self.brokers else []), *self.brokers.values()]
+
+    def _make_nodes(self) -> None:
+        voters = f"{CONTROLLER}@127.0.0.1:{self._keep_port()}"
+        controller = f"CONTROLLER://{voters.partition('@')[2]}"
+        common = {**_EVERY_NODE, "controller.quorum.voters": voters}
+        self.controller = self._node(
+            CONTROLLER, "controller", {**common, "process.roles": "controller", "listeners": controller}
+        )
+        for number in self._numbers:
+            link = self._network.link(self._keep_port())
+            internal = f"127.0.0.1:{self._keep_port()}"
+            listeners = {
+                "listeners": f"CLIENT://127.0.0.1:{link.target},INTERNAL://{internal}",
+                "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{internal}",
+            }
+            properties = {**common, **_BROKER, **listeners, **self._properties}
+            self.links[number], self._internal[number] = link, internal
+            self.brokers[number] = self._node(number, "broker", properties)
+
+    def _node(self, number: int, role: str, properties: Mapping[str, str]) -> Node:
+        return Node(
+            number,
+            directory=self.root / f"node-{number}" / "data",
+            work=self.root / f"node-{number}" / "work",
+            properties=properties,
+            heap_mib=_HEAP_MIB[role],
+            release=self.release,
+        )
+
+    def _format(self) -> None:
+        """Format the controller's directory by Kafka's tool. Copies with their own ids are the brokers' directories."""
+        arguments = ["format", "-t", CLUSTER_ID, "-c", str(self.controller.properties_file)]
+        run_java("kafka.tools.StorageTool", *arguments, release=self.release)
+        formatted = (self.controller.directory / "meta.properties").read_text().splitlines()
+        for node in self.brokers.values():
+            shutil.copytree(self.controller.directory, node.directory)
+            directory_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            own = {"node.id": str(node.number), "directory.id": directory_id}
+            lines = [line for line in formatted if line.partition("=")[0] not in own]
+            lines += [f"{key}={value}" for key, value in own.items()]
+            (node.directory / "meta.properties").write_text("\n".join(lines) + "\n")
+
+    def _keep_port(self) -> int:
+        self._places.append(keep_port())
+        port: int = self._places[-1].getsockname()[1]
+        return port

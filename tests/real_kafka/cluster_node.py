@@ -1,0 +1,104 @@
+"""A JVM of a cluster: Kafka's own main class on a log directory of ours, started, stopped or killed by its id."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from real_kafka.broker import BrokerError
+from real_kafka.java import java_command
+
+_STARTED = "Kafka Server started"
+_LOG_OF_THE_START = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
+"""The logger that says when a server serves. All other loggers write warnings and errors."""
+
+
+class Node:
+    """A server of the cluster, at most one process at a time."""
+
+    def __init__(
+        self, number: int, *, directory: Path, work: Path, properties: Mapping[str, str], heap_mib: int, release: str
+    ) -> None:
+        """Write the properties. ``directory`` must be formatted before the first start."""
+        self.number = number
+        self.directory = directory
+        self.release = release
+        self._heap_mib = heap_mib
+        self._process: subprocess.Popen[bytes] | None = None
+        work.mkdir(parents=True)
+        self.log_file = work / "node.log"
+        """The node's own log: warnings and errors of all runs."""
+        self.log_file.touch()
+        self._log_start = 0
+        self.properties_file = work / "server.properties"
+        lines = {**properties, "log.dirs": str(directory), "node.id": str(number)}
+        self.properties_file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process_id(self) -> int:
+        """The process id of the running JVM."""
+        return self._running().pid
+
+    def launch(self) -> None:
+        """Start the process without waiting until it serves. Raise BrokerError if it runs already."""
+        if self._process is not None:
+            raise BrokerError(f"node {self.number} runs already")
+        command = java_command("kafka.Kafka", self.properties_file, heap_mib=self._heap_mib, release=self.release)
+        command.insert(1, _LOG_OF_THE_START)
+        self._log_start = self.log_file.stat().st_size
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_until_started(self, timeout_s: float) -> None:
+        """Return when the process serves. Raise BrokerError if it ends or the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while _STARTED not in self._log_of_this_run():
+            code = self._running().poll()
+            if code is not None or time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(f"node {self.number} did not start (exit code {code})\n{self._tail()}")
+            time.sleep(0.03)
+
+    def kill(self) -> None:
+        """Send SIGKILL. No-op if the node does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def ask_to_stop(self) -> None:
+        """Begin a clean shutdown."""
+        self._running().send_signal(signal.SIGTERM)
+
+    def stop(self, timeout_s: float) -> None:
+        """Shut down cleanly: leaderships move, checkpoints are written. Raise BrokerError on failure."""
+        process = self._running()
+        self.ask_to_stop()
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerError(f"node {self.number} did not stop within {timeout_s} s\n{self._tail()}") from None
+        self._process = None
+        if code not in (0, 128 + signal.SIGTERM):
+            raise BrokerError(f"node {self.number}: exit code {code}\n{self._tail()}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BrokerError(f"node {self.number} does not run")
+        return self._process
+
+    def _log_of_this_run(self) -> str:
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def _tail(self) -> str:
+        return "\n".join(self._log_of_this_run().splitlines()[-30:])
