@@ -67,8 +67,8 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 everything: ## the environments and jars of every command
 	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
 
-test: everything ## every test but the slow ones; a worker more than there are cores, since many tests wait for a JVM
-	@$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --maxprocesses 4 --dist loadfile
+test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
+	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: everything ## the slow tests (the long fuzz and crash runs), and the mutants
 	@status=0; \

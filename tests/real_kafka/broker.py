@@ -133,6 +133,11 @@ class Broker:
         return class_archive(self.release).with_suffix(f".{os.getpid()}")
 
     @property
+    def clock_shift_ms(self) -> int:
+        """The milliseconds that the broker adds to the wall clock to start at ``now_ms``."""
+        return 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
+
+    @property
     def process_id(self) -> int:
         """The process id of the running JVM."""
         return self._running().pid
@@ -159,7 +164,7 @@ class Broker:
         deadline = time.monotonic() + timeout
         while b"ready\n" not in out.read_bytes():
             self._wait(deadline, "did not start")
-        while not self._all_led():
+        while not all_led(self.admin):
             self._wait(deadline, "found no leaders")
 
     def launch(self) -> None:
@@ -167,12 +172,16 @@ class Broker:
         if self._process is not None:
             raise BrokerError("the broker runs already")
         properties = self.write_properties()
-        shift_ms = 0 if self.now_ms is None else self.now_ms - time.time_ns() // 1_000_000
         switches: tuple[str, ...] = QUICK_START if self.quick else ()
         if self.quick and not class_archive(self.release).exists():
             switches += (f"-XX:ArchiveClassesAtExit={self._new_archive}",)
         command = java_command(
-            "Broker", properties, str(shift_ms), heap_mib=self.heap_mib, switches=switches, release=self.release
+            "Broker",
+            properties,
+            str(self.clock_shift_ms),
+            heap_mib=self.heap_mib,
+            switches=switches,
+            release=self.release,
         )
         out = self.work / "broker.out"
         with out.open("wb") as stdout, (self.work / "broker.log").open("wb") as stderr:
@@ -217,7 +226,7 @@ class Broker:
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self.admin.create_topics([topic])[name].result(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
-        while not self._all_led(name):
+        while not all_led(self.admin, name):
             self._wait(deadline, f"found no leaders for {name}")
         while not all(self.has_partition(name, number) for number in range(partitions)):
             self._wait(deadline, f"made no directories for {name}")
@@ -248,14 +257,6 @@ class Broker:
             self.kill()
             raise BrokerError(f"the broker {what} (exit code {code})\n{tail}")
         time.sleep(0.03)
-
-    def _all_led(self, name: str | None = None) -> bool:
-        """Return True if every partition (of one topic) has a leader."""
-        topics = self.admin.list_topics(name, timeout=PATIENCE_S).topics.values()
-        return all(
-            topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
-            for topic in topics
-        )
 
     def _tail(self) -> str:
         return "\n".join(self.log_text.splitlines()[-30:])
@@ -289,3 +290,12 @@ class Broker:
     def _leave_places(self) -> None:
         for place in self._places:
             place.close()
+
+
+def all_led(admin: AdminClient, name: str | None = None) -> bool:
+    """Return True if every partition (of one topic) has a leader."""
+    topics = admin.list_topics(name, timeout=PATIENCE_S).topics.values()
+    return all(
+        topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
+        for topic in topics
+    )

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from real_kafka.broker import BrokerError
+from real_kafka.broker_runs import BrokerRuns
 from real_kafka.conftest import BrokerFactory
-from real_kafka.tools import kafka_consume, kafka_dump_log, kafka_recover
+from real_kafka.tools import kafka_consume, kafka_dump_log
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +31,8 @@ def test_a_broker_serves_stops_and_recovers(new_broker: BrokerFactory, tmp_path:
     broker.kill()
     marker = broker.directory / ".kafka_cleanshutdown"
     assert not marker.exists()
-    kafka_recover(broker.directory, work=tmp_path / "recover")
+    with BrokerRuns(tmp_path) as runs:
+        runs.recover(broker.directory, work=tmp_path / "recover")
     assert marker.exists()
     logs = sorted((broker.directory / "t-0").glob("*.log"))
     assert len(logs) > 1

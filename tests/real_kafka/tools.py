@@ -1,4 +1,4 @@
-"""Kafka's own tools as functions: the dump, the consumer, and a broker's recovery of an unclean directory."""
+"""Kafka's own tools as functions: the dump and the consumer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
-from real_kafka.broker import Broker
 from real_kafka.java import DUMP_LOG_SEGMENTS, java_output, run_java
 
 ConsumedRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | str | None], ...]]
@@ -44,25 +42,6 @@ def kafka_consume(
             (offset, kind, timestamp, _bytes(key), _bytes(value), tuple((k, _bytes(v)) for k, v in headers))
         )
     return dict(records)
-
-
-def kafka_recover(
-    directory: Path,
-    *,
-    work: Path,
-    properties: Mapping[str, str] | None = None,
-    now_ms: int | None = None,
-) -> str:
-    """Start a broker on an unclean directory until it serves, shut it down cleanly, and return its warnings.
-
-    The result is the reference for ours. ``now_ms`` is the broker's wall clock: loading forgets a producer that was
-    silent
-    for a day.
-    """
-    with Broker(directory, work=work, properties=properties, now_ms=now_ms) as broker:
-        broker.start()
-        broker.stop()
-        return broker.log_text
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -1,4 +1,5 @@
 import java.io.FileReader;
+import java.io.IOException;
 import java.lang.reflect.Field;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
@@ -24,12 +25,7 @@ public final class Broker {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Properties properties = new Properties();
-        try (FileReader file = new FileReader(arguments[0])) {
-            properties.load(file);
-        }
-        Time time = new ShiftedTime(Long.parseLong(arguments[1]));
-        KafkaRaftServer server = new KafkaRaftServer(new KafkaConfig(properties, false), time);
+        KafkaRaftServer server = create(arguments[0], Long.parseLong(arguments[1]));
         Runtime.getRuntime().addShutdownHook(new Thread(server::shutdown, "orderly-stop"));
         try {
             server.startup();
@@ -42,7 +38,17 @@ public final class Broker {
         server.awaitShutdown();
     }
 
-    private static void waitForHeartbeats(KafkaRaftServer server) throws ReflectiveOperationException {
+    /** Returns a broker with the settings of a file and a shifted clock. It is not started. */
+    static KafkaRaftServer create(String settings, long clockShiftMs) throws IOException {
+        Properties properties = new Properties();
+        try (FileReader file = new FileReader(settings)) {
+            properties.load(file);
+        }
+        return new KafkaRaftServer(new KafkaConfig(properties, false), new ShiftedTime(clockShiftMs));
+    }
+
+    /** Makes the controller wait an hour for a heartbeat. The broker must have started. */
+    static void waitForHeartbeats(KafkaRaftServer server) throws ReflectiveOperationException {
         ControllerServer controller = (ControllerServer) ((Option<?>) valueOf(server, "controller")).get();
         Object brokers = valueOf(controller.controller(), "clusterControl");
         Object heartbeats = valueOf(valueOf(brokers, "heartbeatManager"), "tracker");
