@@ -21,6 +21,7 @@ JARS = ROOT / ".cache" / "kafka-cases-4.1.0"
 NAMES = ROOT / "tests" / "project" / "kafka_test_cases.json"
 
 CLASSES = (
+    "BrokerLifecycleManagerTest",
     "CleanShutdownFileHandlerTest",
     "DumpLogSegmentsTest",
     "LeaderEpochCheckpointFileWithFailureHandlerTest",

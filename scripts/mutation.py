@@ -50,6 +50,7 @@ HOME = ROOT / ".cache" / "mutation"
 EQUIVALENT = ROOT / "tests" / "mutation" / "equivalent.toml"
 ROOMS = {
     "record": ("tests/record", "tests/kernel"),
+    "replication": ("tests/replication",),
     "storage": ("tests/storage", "tests/crash"),
     "server/groups": ("tests/server/groups",),
     "server/metadata": ("tests/server/metadata", "tests/server/topics"),

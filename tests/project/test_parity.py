@@ -10,7 +10,15 @@ import pytest
 from project.parity_page import BEHAVIOURS, KAFKA_CASES, PAGE, code, require_test
 from project.tree import ROOT, project_files
 
-SECTIONS = {"Files": "F", "Segment": "S", "Log": "L", "Log manager": "M", "Cleaner": "C", "Server": "B"}
+SECTIONS = {
+    "Files": "F",
+    "Segment": "S",
+    "Log": "L",
+    "Log manager": "M",
+    "Cleaner": "C",
+    "Server": "B",
+    "Brokers and controllers": "K",
+}
 PARTS = ("log semantics", "log manager", "cleaner", "server", "replication")
 STATE = re.compile(rf"done|(?:partly|later): (?:{'|'.join(PARTS)})")
 NOTHING = "–"

@@ -23,11 +23,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from real_kafka.broker import Broker
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.inspect.dump import dump_json
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import SYSTEM_CLOCK, ThreadScheduler
 from tidelog.runtime.executor import Arguments, Result
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType as OwnType
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource as OwnResource
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.requests import NewPartitions, NewTopic

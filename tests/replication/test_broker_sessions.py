@@ -21,7 +21,7 @@ from tidelog.replication.broker_sessions import (
     StaleSession,
     UsableBroker,
 )
-from tidelog.replication.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 TIMEOUT_MS = 10
 EPOCH = 100
@@ -34,8 +34,8 @@ def broker_of(broker_id: int, *, is_fenced: bool = False, epoch: int = EPOCH, of
     )
 
 
-def request_of(broker_id: int, **fields: Any) -> HeartbeatRequest:
-    return HeartbeatRequest(broker_id=broker_id, **{"broker_epoch": EPOCH, "metadata_offset": EPOCH} | fields)
+def request_of(broker_id: int, **fields: Any) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(broker_id=broker_id, **{"broker_epoch": EPOCH, "metadata_offset": EPOCH} | fields)
 
 
 def key(broker_id: int, epoch: int = EPOCH) -> SessionKey:
@@ -72,8 +72,10 @@ class TestSessions:
         assert not sessions.is_valid(key(0), 0)
         sessions.record_contact(key(0), 0)
         sessions.record_contact(key(1), 5)
+        assert sessions.is_valid(key(0), 0)
         assert sessions.is_valid(key(0), TIMEOUT_MS)
         assert not sessions.is_valid(key(0), TIMEOUT_MS + 1)
+        assert sessions.is_valid(key(1), 0)  # an earlier time than the contact
         assert sessions.is_valid(key(1), TIMEOUT_MS + 1)
         assert not sessions.is_valid(key(3), 0)
 
@@ -89,6 +91,7 @@ class TestSessions:
 
     def test_one_stale_session_at_a_time_and_the_oldest_first(self) -> None:
         sessions = BrokerSessions(session_timeout_ms=TIMEOUT_MS)
+        assert sessions.take_stale(10**9, known_epoch) is None
         for broker, at_ms in ((2, 6), (0, 0), (1, 5)):
             sessions.register(broker, is_fenced=False)
             sessions.record_contact(key(broker), at_ms)
@@ -193,7 +196,7 @@ class TestHeartbeats:
         assert decision.state is (FENCED if is_fenced else UNFENCED)
         assert decision.next_state is next_state
         assert decision.changes == (decision.state is not next_state)
-        assert decision.response == HeartbeatResponse(
+        assert decision.response == BrokerHeartbeatResponse(
             is_caught_up=heartbeat.get("metadata_offset", EPOCH) >= EPOCH,
             is_fenced=next_state in (FENCED, SHUTDOWN_NOW),
             should_shut_down=next_state is SHUTDOWN_NOW,

@@ -15,8 +15,8 @@ from tidelog.model import ConfigError, LockedError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.schemas import Struct
+from tidelog.replication.broker_state import BrokerState
 from tidelog.server.broker import Broker
-from tidelog.server.broker_state import BrokerState
 from tidelog.server.handlers.api_groups import API_GROUPS
 from tidelog.server.handlers.registry import LOADERS, Handler
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata

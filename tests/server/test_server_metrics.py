@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from server.harness import BrokerHome, WireClient
 from tidelog.protocol.api_key import ApiKey
-from tidelog.server.broker_state import BrokerState
+from tidelog.replication.broker_state import BrokerState
 
 
 def reported(home: BrokerHome) -> dict[str, float]:

@@ -14,8 +14,8 @@ from tidelog.cli.report import Report, Row, Table
 from tidelog.cli.scram_option import scram_credential
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION
 from tidelog.server.metadata.kraft.bootstrap_records import bootstrap_records, feature_levels

@@ -1,5 +1,8 @@
 """Replication's cores: state machines without I/O. Events go in, commands come out, and times are arguments."""
 
+from tidelog.replication.broker_lifecycle import BrokerLifecycle, LifecycleCommand, LifecycleSettings
+from tidelog.replication.broker_sessions import BrokerSessions
+from tidelog.replication.broker_state import BrokerState
 from tidelog.replication.follower import Follower, Phase
 from tidelog.replication.follower_commands import (
     Append,
@@ -21,6 +24,9 @@ from tidelog.replication.replica_log import ReplicaEpochs, ReplicaLog
 __all__ = [
     "Append",
     "BackOff",
+    "BrokerLifecycle",
+    "BrokerSessions",
+    "BrokerState",
     "Command",
     "Commands",
     "Fail",
@@ -28,6 +34,8 @@ __all__ = [
     "FetchedPartition",
     "FollowedLeader",
     "Follower",
+    "LifecycleCommand",
+    "LifecycleSettings",
     "ListOffsets",
     "ListedPartition",
     "NamedOffset",

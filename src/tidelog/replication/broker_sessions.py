@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.replication.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 NO_OFFSET: Final = -1
 NO_ACTIVE_BROKER: Final = 2**63 - 1
@@ -92,7 +92,7 @@ class HeartbeatDecision:
 
     state: BrokerControlState
     next_state: BrokerControlState
-    response: HeartbeatResponse
+    response: BrokerHeartbeatResponse
 
     @property
     def changes(self) -> bool:
@@ -198,7 +198,7 @@ class BrokerSessions:
         self._contacts_ms[key] = now_ms
 
     def heartbeat(
-        self, request: HeartbeatRequest, broker: RegisteredBroker | None, *, leads_partitions: bool, now_ms: int
+        self, request: BrokerHeartbeatRequest, broker: RegisteredBroker | None, *, leads_partitions: bool, now_ms: int
     ) -> HeartbeatDecision:
         """Return the next state by the table above. Raise ApiError(STALE_BROKER_EPOCH) for an unknown broker or epoch.
 
@@ -215,7 +215,7 @@ class BrokerSessions:
         state = self.state_of(broker.id)
         next_state = self._next_state(request, broker.registration_offset, leads_partitions)
         self._touch(broker.id, is_fenced=next_state.is_fenced, metadata_offset=request.metadata_offset)
-        response = HeartbeatResponse(
+        response = BrokerHeartbeatResponse(
             is_caught_up=request.metadata_offset >= broker.registration_offset,
             is_fenced=next_state.is_fenced,
             should_shut_down=next_state is SHUTDOWN_NOW,
@@ -231,7 +231,7 @@ class BrokerSessions:
             broker.shutdown_offset = records_end_offset
 
     def _next_state(
-        self, request: HeartbeatRequest, registration_offset: int, leads_partitions: bool
+        self, request: BrokerHeartbeatRequest, registration_offset: int, leads_partitions: bool
     ) -> BrokerControlState:
         broker = self._require(request.broker_id)
         if broker.is_shutting_down:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatRequest:
+class BrokerHeartbeatRequest:
     broker_id: int
     broker_epoch: int
     metadata_offset: int
@@ -32,7 +32,7 @@ class HeartbeatRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse:
+class BrokerHeartbeatResponse:
     is_caught_up: bool = False
     is_fenced: bool = True
     should_shut_down: bool = False

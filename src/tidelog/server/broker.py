@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.replication.broker_state import BrokerState
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.runtime.timers import LoopTimers, Timers
 from tidelog.server.authorization.authorizer import Authorizer
-from tidelog.server.broker_state import BrokerState
 from tidelog.server.dynamic_settings import DynamicSettings, cordoned_ids
 from tidelog.server.fetching.session_cache import SessionCache, session_samples
-from tidelog.server.metadata import broker_registration
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.kraft.metadata_metrics import MetadataMetrics
 from tidelog.server.metadata.kraft.scram_users import ScramUsers
@@ -365,9 +365,7 @@ class Broker:
 
     async def _join(self) -> None:
         """Register the broker with the cluster, so that partitions get leaders."""
-        endpoints = [
-            broker_registration.BrokerEndpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised
-        ]
+        endpoints = [BrokerEndpoint(one.name, one.host, one.port, one.protocol) for one in self.advertised]
         directories = [directory.id for directory in self.logs.online if directory.id is not None]
         await self.metadata.register_broker(
             endpoints,

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from tidelog.protocol.api_key import ApiKey
+from tidelog.replication.broker_state import BrokerState
 from tidelog.runtime import ScheduledTask, Scheduler
 from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
-from tidelog.server.broker_state import BrokerState
 from tidelog.server.network.listener import Listener
 
 _LISTENER = MetricFamily("kafka.server", "socket-server-metrics", ("listener",))

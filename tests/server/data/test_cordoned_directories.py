@@ -32,8 +32,8 @@ from server.data.test_log_dirs import describe, places
 from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import SYSTEM_CLOCK
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import new_cluster
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories

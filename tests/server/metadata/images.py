@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
+from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.controller.decision import ControllerSettings
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import NEW_CLUSTER, SUPPORTED

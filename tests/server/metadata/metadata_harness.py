@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import ErrorCode
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.configs.changes import ChangeKind, SettingChange
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.requests import NewTopic

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from server.metadata.images import directory_of, image_of
 from server.metadata.images import settings as controller_settings
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.metadata.controller.brokers import (
     NewRegistration,
     begin_shutdown,

@@ -10,7 +10,7 @@ import pytest
 from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_of, settings, with_topic
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.metadata.controller.brokers import (
     NewRegistration,
     begin_shutdown,

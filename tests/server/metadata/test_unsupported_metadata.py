@@ -22,11 +22,12 @@ from tidelog.model import (
     TidelogError,
 )
 from tidelog.record.internal_records.schema import ZERO_UUID
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
+from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.features import LATEST_METADATA_VERSION, SUPPORTED

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
+from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.partition_state import LOST, UNASSIGNED, PartitionState
 from tidelog.server.topics.partition_view import Viewpoint

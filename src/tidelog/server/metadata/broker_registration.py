@@ -2,7 +2,7 @@
 
 A broker is *fenced* until it has caught up with the metadata, and again after it has stopped. A fenced broker leads no
 partition and is hidden from clients. In a *controlled shutdown* it first hands over the partitions that it leads.
-Source: Kafka's ``BrokerRegistration``, ``VersionRange``.
+Source: Kafka's ``BrokerRegistration``.
 """
 
 from __future__ import annotations
@@ -10,43 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from tidelog.replication.registration_request import BrokerEndpoint, VersionRange
 from tidelog.storage.checkpoint import uuid_from_text, uuid_to_text
 
 _FENCE, _UNFENCE = 1, -1
 _SHUTTING_DOWN = 1
-
-
-class BrokerEndpoint(NamedTuple):
-    """The address of a listener for clients."""
-
-    name: str
-    """The listener's name."""
-    host: str
-    port: int
-    security_protocol: int = 0
-    """Kafka's number of the protocol; 0 is PLAINTEXT."""
-
-    def fields(self) -> dict[str, Any]:
-        return {"name": self.name, "host": self.host, "port": self.port, "securityProtocol": self.security_protocol}
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        return cls(fields["name"], fields["host"], fields["port"], fields["securityProtocol"])
-
-
-class VersionRange(NamedTuple):
-    """An inclusive range of a feature's levels."""
-
-    oldest: int
-    latest: int
-
-    def __contains__(self, level: object) -> bool:
-        return isinstance(level, int) and self.oldest <= level <= self.latest
-
-    def __str__(self) -> str:
-        return str(self.oldest) if self.oldest == self.latest else f"{self.oldest}-{self.latest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

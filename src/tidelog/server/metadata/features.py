@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tidelog.server.metadata.broker_registration import VersionRange
+from tidelog.replication.registration_request import VersionRange
 from tidelog.server.metadata.image import METADATA_VERSION, MINIMUM_METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.metadata import MetadataResponsePartition
-from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration
+from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 

@@ -33,8 +33,8 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import Isolation, Record, TidelogError, TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication.broker_state import BrokerState
 from tidelog.server.broker import Broker as Server
-from tidelog.server.broker_state import BrokerState
 from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.metadata.requests import NewTopic, Outcome, TopicResult
 from tidelog.server.start_settings import EMBEDDED_SETTINGS

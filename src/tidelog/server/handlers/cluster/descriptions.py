@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.network.request_context import RequestContext
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.metadata.broker_registration import BrokerEndpoint, BrokerRegistration, feature_fields
+from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.server.metadata.broker_registration import BrokerRegistration, feature_fields
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.controller.leaders import (
     PartitionRef,

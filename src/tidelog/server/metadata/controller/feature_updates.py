@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication.registration_request import VersionRange
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import VersionRange, feature_ranges
+from tidelog.server.metadata.broker_registration import feature_ranges
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import (

@@ -24,11 +24,11 @@ from typing import TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import Clock, Scheduler
 from tidelog.runtime.executor import InThread
 from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.configs.resource_type import ResourceType
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.controller import (
     acls,
     brokers,

@@ -26,8 +26,8 @@ from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import Clock
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
 from tidelog.server.metadata.features import release_name, version_set_by
 from tidelog.server.metadata.image import MINIMUM_METADATA_VERSION
 from tidelog.server.metadata.kraft.bootstrap_records import NEW_CLUSTER_RECORDS

@@ -18,7 +18,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.record.control import ControlType, control_key
 from tidelog.record.quorum import quorum_value
-from tidelog.server.metadata.broker_registration import BrokerEndpoint
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.storage.checkpoint import uuid_from_text, uuid_to_text
 
 _SUPPORTED: Final = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
