@@ -57,7 +57,7 @@ def test_more_items_than_a_request_may_have_end_its_connection(
     with home.client() as bad:
         bad.socket.sendall(length_prefix([header, body]) + header + body)
         assert bad.is_closed_by_broker()
-    assert f"a request has more than {MOST_ITEMS} items, the limit" in caplog.text
+    assert f"a message has more than {MOST_ITEMS} items, the limit" in caplog.text
 
 
 def test_as_many_as_it_may_have_are_answered(client: WireClient) -> None:

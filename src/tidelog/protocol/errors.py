@@ -152,6 +152,14 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
+def error_text(code: int) -> str:
+    """Return the name of a response's error code, or its number if a newer release has added it."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error code {code}"
+
+
 class ApiError(TidelogError):
     """An error of a request or of a part of it. The client gets ``message`` if the API has a field for it."""
 

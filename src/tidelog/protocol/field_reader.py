@@ -48,12 +48,13 @@ def message_reader(read: Callable[[int, memoryview], T]) -> Callable[[int, memor
 
 
 class FieldReader:
-    __slots__ = ("_data", "_end", "_items", "is_flexible", "position")
+    __slots__ = ("_data", "_end", "_items", "_most_items", "is_flexible", "position")
 
-    def __init__(self, data: memoryview, *, is_flexible: bool) -> None:
+    def __init__(self, data: memoryview, *, is_flexible: bool, most_items: int = MOST_ITEMS) -> None:
         self._data = data
         self._end = len(data)
         self._items = 0
+        self._most_items = most_items
         self.position = 0
         self.is_flexible = is_flexible
 
@@ -142,8 +143,8 @@ class FieldReader:
     def expect_items(self, count: int) -> None:
         """Count items. Raise MalformedMessageError if the message has too many so far."""
         self._items += count
-        if self._items > MOST_ITEMS:
-            require_few_items(self._items)
+        if self._items > self._most_items:
+            require_few_items(self._items, self._most_items)
 
     def tagged_fields(self, known: dict[int, Callable[[], None]] | None = None) -> None:
         """Read the end of a struct in a flexible version: ``known`` fields are read by tag, and others skipped."""

@@ -60,7 +60,20 @@ def response_header(api: ApiKey, version: int, correlation_id: int) -> bytes:
     return _CORRELATION.pack(correlation_id) + (b"\0" if is_flexible else b"")
 
 
-def _skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
+def read_response_header(api: ApiKey, version: int, frame: memoryview) -> tuple[int, int]:
+    """Return the correlation id and the header's size, as a client does. Raise MalformedMessageError if there is no
+    header."""
+    try:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        end = _CORRELATION.size
+        if api is not ApiKey.API_VERSIONS and VERSIONS[api].is_flexible(version):
+            end = _skip_tagged_fields(frame, end)
+    except (struct.error, IndexError) as error:
+        raise MalformedMessageError(f"a response's header cannot be read: {error}") from None
+    return correlation_id, end
+
+
+def _skip_tagged_fields(frame: bytes | bytearray | memoryview, position: int) -> int:
     """Return the position after the tagged fields. A broker uses none of the header's tags."""
     if frame[position] == 0:
         return position + 1
@@ -70,11 +83,11 @@ def _skip_tagged_fields(frame: bytes | bytearray, position: int) -> int:
         size, position = _varint(frame, position)
         position += size
         if position > len(frame):
-            raise MalformedMessageError("a request ends within its header's tagged fields")
+            raise MalformedMessageError("a message ends within its header's tagged fields")
     return position
 
 
-def _varint(frame: bytes | bytearray, position: int) -> tuple[int, int]:
+def _varint(frame: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """Return an unsigned varint of at most 5 bytes, and the position after it."""
     value = 0
     for shift in range(0, 35, 7):

@@ -66,7 +66,11 @@ def write_request(api: ApiKey, version: int, values: Values) -> bytes:
 
 
 def read_response(api: ApiKey, version: int, body: Buffer) -> Struct:
-    """Decode a response, as a client does. Raise MalformedMessageError if the bytes are not one."""
+    """Decode a response, as a client does. Raise MalformedMessageError if the bytes are not one.
+
+    A response may have more items than a request, but no more than its bytes can hold.
+    """
+    require_plausible_sizes(struct_class(api, Direction.RESPONSE, version), body, most_items=memoryview(body).nbytes)
     return _read(api, Direction.RESPONSE, version, body)
 
 

@@ -28,9 +28,9 @@ MOST_PLAIN_BYTES: Final = 8 * 1024 * 1024
 MOST_STRING_BYTES: Final = 0x7FFF
 
 
-def require_few_items(count: int) -> None:
-    if count > MOST_ITEMS:
-        raise MalformedMessageError(f"a request has more than {MOST_ITEMS} items, the limit")
+def require_few_items(count: int, most_items: int = MOST_ITEMS) -> None:
+    if count > most_items:
+        raise MalformedMessageError(f"a message has more than {most_items} items, the limit")
 
 
 def require_plain_size(size: int) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.protocol.errors import MalformedMessageError
 from tidelog.protocol.field_reader import FieldReader
-from tidelog.protocol.request_size import require_short_string
+from tidelog.protocol.request_size import MOST_ITEMS, require_short_string
 from tidelog.protocol.schemas import is_array, is_optional, struct_type
 
 if TYPE_CHECKING:
@@ -35,12 +35,13 @@ _LARGE_VARINT = re.compile(rb"[\x80-\xff]{2}[\x02-\xff]")
 """The bytes of a varint of 32,768 or more. Without any, all announced sizes in a flexible version are small."""
 
 
-def require_plausible_sizes(message: Any, body: Buffer) -> None:
-    """Raise MalformedMessageError by the module's table. ``message`` is the message's class."""
+def require_plausible_sizes(message: Any, body: Buffer, *, most_items: int = MOST_ITEMS) -> None:
+    """Raise MalformedMessageError by the module's table, or if arrays announce more than ``most_items`` items together.
+    ``message`` is the message's class."""
     if message.__flexible__ and _LARGE_VARINT.search(body) is None:
         return
     try:
-        _struct_walk(message)(FieldReader(memoryview(body), is_flexible=message.__flexible__))
+        _struct_walk(message)(FieldReader(memoryview(body), is_flexible=message.__flexible__, most_items=most_items))
     except (IndexError, struct.error):
         return
 

@@ -1,0 +1,1 @@
+"""A cluster: its metadata, its brokers, and a connection to each of them."""

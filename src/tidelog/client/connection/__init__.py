@@ -1,0 +1,1 @@
+"""The connection to a broker: frames, correlation, timeouts, versions, authentication."""

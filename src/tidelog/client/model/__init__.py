@@ -1,0 +1,1 @@
+"""Values that all floors of the client share: addresses, errors, waits."""
