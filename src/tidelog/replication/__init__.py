@@ -1,5 +1,6 @@
 """Replication's cores: state machines without I/O. Events go in, commands come out, and times are arguments."""
 
+from tidelog.replication.alter_partitions import AlterPartitionBatch, AlterPartitionResult, AlterPartitions
 from tidelog.replication.broker_lifecycle import BrokerLifecycle, LifecycleCommand, LifecycleSettings
 from tidelog.replication.broker_sessions import BrokerSessions
 from tidelog.replication.broker_state import BrokerState
@@ -19,14 +20,30 @@ from tidelog.replication.follower_commands import (
     TruncationCause,
 )
 from tidelog.replication.follower_events import FetchedPartition, FetchPosition, FollowedLeader, ListedPartition
+from tidelog.replication.in_sync_replicas import (
+    AdvanceHighWatermark,
+    Brokers,
+    InSyncReplicas,
+    LeaderCommands,
+    LeaderLog,
+    ProposeIsr,
+)
+from tidelog.replication.isr_proposal import AlteredPartition, IsrMember, IsrProposal, LedPartition
 from tidelog.replication.replica_log import ReplicaEpochs, ReplicaLog
+from tidelog.replication.replica_state import FollowerFetch, ReplicaState
 
 __all__ = [
+    "AdvanceHighWatermark",
+    "AlterPartitionBatch",
+    "AlterPartitionResult",
+    "AlterPartitions",
+    "AlteredPartition",
     "Append",
     "BackOff",
     "BrokerLifecycle",
     "BrokerSessions",
     "BrokerState",
+    "Brokers",
     "Command",
     "Commands",
     "Fail",
@@ -34,15 +51,24 @@ __all__ = [
     "FetchedPartition",
     "FollowedLeader",
     "Follower",
+    "FollowerFetch",
+    "InSyncReplicas",
+    "IsrMember",
+    "IsrProposal",
+    "LeaderCommands",
+    "LeaderLog",
+    "LedPartition",
     "LifecycleCommand",
     "LifecycleSettings",
     "ListOffsets",
     "ListedPartition",
     "NamedOffset",
     "Phase",
+    "ProposeIsr",
     "RaiseLogStart",
     "ReplicaEpochs",
     "ReplicaLog",
+    "ReplicaState",
     "SetHighWatermark",
     "TruncateFully",
     "TruncateTo",
