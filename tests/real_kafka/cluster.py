@@ -66,6 +66,7 @@ _BROKER = {
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.wait.max.ms": "100",
     "replica.high.watermark.checkpoint.interval.ms": "500",
+    "log.flush.start.offset.checkpoint.interval.ms": "500",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "8388608",
     "log.initial.task.delay.ms": "300",
