@@ -11,7 +11,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
+.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,6 +75,9 @@ soak: everything ## the slow tests (the long fuzz and crash runs), and the mutan
 	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal || status=1; \
 	$(BIN)/python scripts/mutants.py || status=1; \
 	exit $$status
+
+sim: venv ## simulate replication under failures (SEEDS=1000, SEEDS=17..17 tells a story, FAULT=list, WHOLE=1: not shrunk)
+	@PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FAULT),--fault $(FAULT)) $(if $(WHOLE),--whole)
 
 mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
 	@$(BIN)/python scripts/mutants.py $(NAMES)

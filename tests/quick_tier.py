@@ -25,6 +25,8 @@ HEAVY = (
     "tests/server/topics/test_kills_after_creation.py",
     "tests/server/transactions/test_clients.py",
     "tests/server/transactions/test_kill.py",
+    "tests/simulation/test_faults.py",
+    "tests/simulation/test_seeds.py::test_more_seeds_break_no_invariant",
     "tests/spark/test_splitting.py",
     "tests/spark/write_kills/",
     "tests/storage/fs/test_objects.py",

@@ -1,0 +1,279 @@
+"""The controller of the simulation: tidelog's rules for registrations and elections, over a metadata log in memory.
+
+Its decisions are those of ``server/metadata/controller``, and ``BrokerSessions`` decides about heartbeats. The metadata
+log is durable and has one voter, so it survives a restart of the controller, which forgets the sessions. Each change is
+one entry that brokers read in sequence, at any later time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from simulation.history import TOPIC, History, listed, name_of
+from simulation.plan import Shape
+from simulation.requests import AlterPartition, AlterPartitionResponse, Register, Registered
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication.broker_sessions import (
+    BrokerControlState,
+    BrokerSessions,
+    RegisteredBroker,
+)
+from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import BrokerRegistration
+from tidelog.server.metadata.controller import brokers, leaders, reassignments
+from tidelog.server.metadata.controller.decision import ControllerSettings
+from tidelog.server.metadata.features import ELIGIBLE_LEADERS
+from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange, MetadataImage, Topic
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
+from tidelog.server.metadata.requests import ElectionType, PartitionAlteration, Reassignment
+
+SESSION_TIMEOUT_MS = 9_000
+TOPIC_ID = uuid.UUID(int=77)
+_METADATA_VERSION = 33
+
+
+class MetadataEntry(NamedTuple):
+    """A change of the metadata, as a broker applies it."""
+
+    end_offset: int
+    partitions: dict[int, PartitionState]
+    brokers: dict[int, BrokerRegistration]
+
+
+class Controller:
+    def __init__(self, shape: Shape, history: History) -> None:
+        """Create the cluster's metadata: all brokers are registered, and the topic exists."""
+        self._history = history
+        self._settings = _settings()
+        self.log: list[MetadataEntry] = []
+        self.end_offset = 0
+        self.image = MetadataImage(features={METADATA_VERSION: _METADATA_VERSION, ELIGIBLE_LEADERS: 1})
+        topic = Topic(name=TOPIC, id=TOPIC_ID)
+        self.image.topics[TOPIC] = self.image.topics_by_id[TOPIC_ID] = topic
+        self.image.configs[ConfigResource(ResourceType.TOPIC, TOPIC)] = {
+            "min.insync.replicas": str(shape.min_isr),
+            "unclean.leader.election.enable": str(shape.unclean_elections).lower(),
+        }
+        self.partitions = topic.partitions
+        self.on_election: Callable[[int, PartitionState, PartitionState], None] = lambda *_: None
+        """Called with the partition and its states before and after each change of the leader epoch."""
+        self._sessions = BrokerSessions(session_timeout_ms=SESSION_TIMEOUT_MS)
+
+    # --- the beginning ---
+
+    def begin(self, shape: Shape, incarnations: dict[int, uuid.UUID], now_ms: int) -> None:
+        """Register and unfence all brokers, and create the partitions."""
+        for broker_id, incarnation in incarnations.items():
+            self._register(Register(broker_id, incarnation, None), now_ms)
+            self._write(brokers.unfence_broker(self.image, self._settings, broker_id).records)
+        ids = list(incarnations)
+        for number in range(shape.partitions):
+            replicas = tuple(ids[(number + place) % len(ids)] for place in range(shape.replication_factor))
+            directories = tuple(map(self.image.default_directory, replicas))
+            self.partitions[number] = PartitionState(
+                replicas=replicas, isr=replicas, leader=replicas[0], directories=directories
+            )
+        self.end_offset += 1
+        self.log.append(MetadataEntry(self.end_offset, dict(self.partitions), {}))
+        self.restart(now_ms)
+
+    def restart(self, now_ms: int) -> None:
+        """Forget the sessions: every unfenced broker gets a full one."""
+        registered = (self._registered(broker_id) for broker_id in self.image.brokers)
+        self._sessions = BrokerSessions.activate(
+            (one for one in registered if one is not None), session_timeout_ms=SESSION_TIMEOUT_MS, now_ms=now_ms
+        )
+
+    # --- requests ---
+
+    def handle(self, body: object, now_ms: int) -> object:
+        """Return the response to a request."""
+        if isinstance(body, Register):
+            return self._register(body, now_ms)
+        if isinstance(body, BrokerHeartbeatRequest):
+            return self._heartbeat(body, now_ms)
+        assert isinstance(body, AlterPartition), body
+        return self._alter_partition(body)
+
+    def _register(self, body: Register, now_ms: int) -> Registered:
+        try:
+            self._sessions.require_free(self._registered(body.broker_id), body.incarnation, now_ms)
+        except ApiError as error:
+            return Registered(ErrorCode(error.code), -1)
+        known = self.image.brokers.get(body.broker_id)
+        if known is not None and known.incarnation_id == body.incarnation:
+            return Registered(ErrorCode.NONE, known.epoch)
+        new = brokers.NewRegistration(
+            broker_id=body.broker_id,
+            incarnation_id=body.incarnation,
+            endpoints=(),
+            directories=(uuid.UUID(int=1000 + body.broker_id),),
+            rack=None,
+            previous_epoch=body.previous_epoch,
+        )
+        decision = brokers.register_broker(self.image, self._settings, new, self.end_offset)
+        if self.log:
+            self._history.note(
+                "broker {} registers with epoch {} after {}",
+                body.broker_id,
+                decision.result,
+                "a clean shutdown" if body.previous_epoch is not None else "an unclean shutdown",
+            )
+        self._write(decision.records)
+        self._sessions.replace(body.broker_id, is_fenced=True)
+        return Registered(ErrorCode.NONE, decision.result)
+
+    def _heartbeat(self, body: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse | ErrorCode:
+        leads = any(state.leader == body.broker_id for state in self.partitions.values())
+        try:
+            decision = self._sessions.heartbeat(
+                body, self._registered(body.broker_id), leads_partitions=leads, now_ms=now_ms
+            )
+        except ApiError as error:
+            return ErrorCode(error.code)
+        if decision.changes:
+            self._change_state(body.broker_id, decision.next_state)
+        return decision.response
+
+    def _change_state(self, broker_id: int, state: BrokerControlState) -> None:
+        if state is BrokerControlState.UNFENCED:
+            self._history.note("the controller unfences broker {}", broker_id)
+            self._write(brokers.unfence_broker(self.image, self._settings, broker_id).records)
+        elif state is BrokerControlState.CONTROLLED_SHUTDOWN:
+            self._history.note("broker {} enters controlled shutdown", broker_id)
+            self._write(brokers.begin_shutdown(self.image, self._settings, broker_id).records)
+            self._sessions.begin_controlled_shutdown(broker_id, self.end_offset - 1)
+        elif not self.image.brokers[broker_id].is_fenced:
+            self._fence(broker_id, "it stops")
+
+    def _alter_partition(self, body: AlterPartition) -> AlterPartitionResponse:
+        sender = self.image.brokers.get(body.broker_id)
+        if sender is None or sender.epoch != body.broker_epoch:
+            return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH, None)
+        decision = leaders.alter_partitions(
+            self.image,
+            self._settings,
+            body.broker_id,
+            [
+                PartitionAlteration(
+                    topic_id=TOPIC_ID,
+                    partition=body.partition,
+                    isr=[broker_id for broker_id, _ in body.isr],
+                    leader_epoch=body.leader_epoch,
+                    partition_epoch=body.partition_epoch,
+                    is_recovering=body.is_recovering,
+                )
+            ],
+        )
+        altered = decision.result[0]
+        has_current_members = all(
+            epoch in (-1, self.image.brokers[broker_id].epoch)
+            for broker_id, epoch in body.isr
+            if broker_id in self.image.brokers
+        )
+        if altered.outcome.error in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED) and not has_current_members:
+            return AlterPartitionResponse(ErrorCode.INELIGIBLE_REPLICA, None)
+        self._write(decision.records)
+        state = self.partitions[body.partition] if altered.state is not None else None
+        return AlterPartitionResponse(altered.outcome.error, state)
+
+    # --- its own events ---
+
+    def tick(self, now_ms: int) -> None:
+        """Fence the brokers whose sessions have expired."""
+        while True:
+            stale = self._sessions.take_stale(
+                now_ms, lambda broker_id: found.epoch if (found := self.image.brokers.get(broker_id)) else None
+            )
+            if stale is None:
+                return
+            if stale.is_current and not self.image.brokers[stale.key.broker_id].is_fenced:
+                self._sessions.fence(stale.key.broker_id)
+                self._fence(stale.key.broker_id, "its session expired")
+
+    def elect_preferred(self, partition: int) -> None:
+        decision = leaders.elect_leaders(
+            self.image, self._settings, ElectionType.PREFERRED, [TopicPartition(TOPIC, partition)]
+        )
+        self._write(decision.records)
+
+    def reassign(self, partition: int, replicas: Sequence[int]) -> None:
+        """Begin a reassignment, or cancel the one under way."""
+        state = self.partitions[partition]
+        wanted = None if state.is_reassigning else tuple(replicas)
+        decision = reassignments.alter_reassignments(
+            self.image, self._settings, [Reassignment(TOPIC, partition, wanted)], may_change_factor=False
+        )
+        if decision.records:
+            self._history.note(
+                "the controller {} of {}",
+                "cancels the reassignment" if wanted is None else f"begins a reassignment to brokers {listed(wanted)}",
+                name_of(partition),
+            )
+        self._write(decision.records)
+
+    # --- inside ---
+
+    def _fence(self, broker_id: int, reason: str) -> None:
+        self._history.note("the controller fences broker {}: {}", broker_id, reason)
+        self._write(brokers.fence_broker(self.image, self._settings, broker_id).records)
+
+    def _registered(self, broker_id: int) -> RegisteredBroker | None:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return None
+        return RegisteredBroker(
+            id=broker.id,
+            epoch=broker.epoch,
+            registration_offset=broker.epoch,
+            incarnation_id=broker.incarnation_id,
+            is_fenced=broker.is_fenced,
+        )
+
+    def _write(self, records: Sequence[MetadataRecord]) -> None:
+        """Append a change to the metadata log and apply it."""
+        if not records:
+            return
+        change = MetadataChange()
+        for record in records:
+            self.image.apply(record, change)
+        self.end_offset += len(records)
+        changed = {number: self.partitions[number] for _, number in change.partitions}
+        brokers_changed = {broker_id: self.image.brokers[broker_id] for broker_id in change.brokers}
+        self.log.append(MetadataEntry(self.end_offset, changed, brokers_changed))
+        for (_, number), delta in change.partitions.items():
+            assert delta.before is not None
+            self._tell(number, delta.before, self.partitions[number])
+
+    def _tell(self, number: int, before: PartitionState, after: PartitionState) -> None:
+        if after.leader_epoch != before.leader_epoch:
+            if after.leader == NO_LEADER:
+                self._history.note("{} has no leader in epoch {}", name_of(number), after.leader_epoch)
+            elif after.leader != before.leader:
+                self._history.note(
+                    "the controller elects broker {} as leader of {} in epoch {}{}",
+                    after.leader,
+                    name_of(number),
+                    after.leader_epoch,
+                    "" if after.leader in (*before.isr, *before.elr) else ", uncleanly",
+                )
+            self.on_election(number, before, after)
+        if after.isr != before.isr:
+            self._history.note(
+                "the in-sync replicas of {} are {} in partition epoch {}",
+                name_of(number),
+                listed(after.isr),
+                after.partition_epoch,
+            )
+
+
+@lru_cache(maxsize=1)
+def _settings() -> ControllerSettings:
+    return ControllerSettings(node_id=0, config=BrokerConfig())

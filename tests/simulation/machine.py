@@ -1,0 +1,136 @@
+"""A broker's machine: its simulated disk and its log directory, with crashes, starts and clean shutdowns.
+
+A *kill* ends the process, and the page cache survives. A *power loss* also loses changes that were not synced, in any
+combination that the disk allows. Both are unclean shutdowns. A start is the real one: the log directory is opened,
+checkpoints are read, logs are recovered, and the marker of a clean shutdown is removed. A shutdown closes the logs,
+writes the checkpoints, and writes the marker with the broker epoch last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from simulation.history import TOPIC
+from simulation.plan import Shape
+from simulation.replica import Replica
+from tidelog.model import TopicPartition
+from tidelog.runtime import Clock
+from tidelog.storage.log.state.log_config import LogConfig
+from tidelog.storage.manager.directory.log_directory import LogDirectory, LogOpening
+from tidelog.storage.segment.file_names import PartitionDirectoryName
+from tidelog.testing import Kept, SimulatedDisk
+
+_ROOT = Path("/logs")
+_NEVER = 1 << 60
+_INDEX_BYTES = 48
+"""Preallocated indexes are small, so that a new log costs little."""
+
+
+class Machine:
+    def __init__(self, node_id: int, shape: Shape, clock: Clock) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._config = _config(shape)
+        self.disk = SimulatedDisk(clock=clock)
+        self.directory: LogDirectory | None = None
+        self._crash_call: int | None = None
+        self.replicas: dict[int, Replica] = {}
+        self.written: dict[int, set[int]] = {}
+        """The prints of all records that the machine has ever written, by partition."""
+
+    @property
+    def is_up(self) -> bool:
+        return self.directory is not None
+
+    # --- start and end ---
+
+    def start(self) -> int | None:
+        """Open the log directory and load its logs. Return the broker epoch of a clean shutdown, or None."""
+        directory = LogDirectory(self.disk, _ROOT)
+        self.directory = directory
+        self.replicas = {}
+        for name in self.disk.list_directories(_ROOT):
+            parsed = PartitionDirectoryName.parse(name)
+            self.replicas[parsed.topic_partition.partition] = self._open(parsed.topic_partition.partition)
+        epoch = directory.broker_epoch if directory.was_clean else None
+        directory.mark_open()
+        return epoch
+
+    def shut_down(self, broker_epoch: int) -> None:
+        """Shut down cleanly."""
+        assert self.directory is not None
+        for replica in self.replicas.values():
+            replica.log.close()
+        for replica in self.replicas.values():
+            self.directory.note_closed(TopicPartition(TOPIC, replica.partition))
+        self.directory.stop(broker_epoch=broker_epoch)
+        self.directory = None
+
+    def crash(self, lost: int | None) -> None:
+        """End without warning. ``lost`` is the seed of a power loss, or None if the page cache survives."""
+        self.disk = self.disk.after_crash(Kept() if lost is None else lost)
+        self.directory, self._crash_call = None, None
+
+    # --- replicas ---
+
+    def create(self, partition: int) -> Replica:
+        """Create the log of a partition that was assigned to the broker."""
+        self.replicas[partition] = self._open(partition)
+        return self.replicas[partition]
+
+    def delete(self, partition: int) -> None:
+        """Delete the log of a partition that left the broker."""
+        assert self.directory is not None
+        self.replicas.pop(partition).log.delete()
+        self.directory.forget(TopicPartition(TOPIC, partition))
+
+    def delete_below(self, partition: int, offset: int) -> None:
+        """Move the log start of a partition, and write its checkpoint before the next crash.
+
+        Kafka writes that checkpoint once a minute. A crash in between moves the log start back, but not the epoch
+        cache: records of its first epoch then lie below that epoch's start. The runs leave this out, because no rule
+        of replication can repair it. docs/replication.md has the consequences.
+        """
+        assert self.directory is not None
+        self.disk.crash_before(_NEVER)
+        self.replicas[partition].delete_below(offset)
+        self.directory.checkpoint_log_starts()
+        if self._crash_call is not None:
+            self.disk.crash_before(max(self._crash_call, len(self.disk.calls)))
+
+    def crash_within(self, calls: int) -> None:
+        """Lose the power before one of the next disk calls."""
+        self._crash_call = len(self.disk.calls) + calls
+        self.disk.crash_before(self._crash_call)
+
+    def checkpoint(self) -> None:
+        """Write the three checkpoints."""
+        assert self.directory is not None
+        self.directory.checkpoint()
+
+    def _open(self, partition: int) -> Replica:
+        assert self.directory is not None
+        name = PartitionDirectoryName.parse(TopicPartition(TOPIC, partition).directory_name)
+        opening = LogOpening(clock=self._clock, is_sole_replica=False, config_of=lambda _topic: self._config)
+        log = self.directory.open_log(_ROOT / str(TopicPartition(TOPIC, partition).directory_name), name, opening)
+        return Replica(self._node_id, partition, log, self.written.setdefault(partition, set()))
+
+
+_CONFIGS: dict[tuple[int | None, int, int], LogConfig] = {}
+
+
+def _config(shape: Shape) -> LogConfig:
+    """Return the topic's settings. They are shared, because building them takes longer than many a run."""
+    key = (shape.flush_messages, shape.segment_bytes, shape.min_isr)
+    if key not in _CONFIGS:
+        config = LogConfig(
+            segment_bytes=shape.segment_bytes,
+            segment_index_bytes=_INDEX_BYTES,
+            min_insync_replicas=shape.min_isr,
+            file_delete_delay_ms=0,
+        )
+        if shape.flush_messages is not None:
+            config = replace(config, flush_messages=shape.flush_messages)
+        _CONFIGS[key] = config
+    return _CONFIGS[key]

@@ -1,0 +1,102 @@
+"""The network between the brokers and the controller: it loses, reorders, doubles, delays and blocks messages.
+
+Every message waits in one list until the simulation delivers it, in any sequence. A request has a correlation id. The
+sender accepts one response to it, as a client of one connection does: a second response, or one after the sender has
+given up, finds no request. A lost request or response becomes a *failure*, which the sender gets like a response: its
+connection was closed, or its request timed out.
+
+A way from one node to another can be blocked. Then nothing that is sent on it arrives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CONTROLLER = 0
+"""The node id of the controller. Brokers count from 1."""
+
+
+class Message(NamedTuple):
+    """A request, or the response to it. ``body`` None in a response is a failure."""
+
+    sender: int
+    receiver: int
+    correlation_id: int
+    is_response: bool
+    body: object
+
+    @property
+    def is_failure(self) -> bool:
+        return self.is_response and self.body is None
+
+
+class Network:
+    def __init__(self) -> None:
+        self.in_flight: list[Message] = []
+        self._blocked: set[tuple[int, int]] = set()
+        self._last_id = 0
+
+    def request(self, sender: int, receiver: int, body: object) -> int:
+        """Send a request and return its correlation id."""
+        self._last_id += 1
+        self._send(Message(sender, receiver, self._last_id, False, body))
+        return self._last_id
+
+    def respond(self, request: Message, body: object) -> None:
+        self._send(Message(request.receiver, request.sender, request.correlation_id, True, body))
+
+    def take(self, number: int) -> Message:
+        """Remove a message and return it."""
+        return self.in_flight.pop(number)
+
+    def lose(self, number: int) -> Message:
+        """Lose a message. The sender of the request gets a failure, at any later time."""
+        message = self.in_flight.pop(number)
+        self._fail(message)
+        return message
+
+    # --- blocked ways ---
+
+    def block(self, sender: int, receiver: int) -> None:
+        """Lose everything from ``sender`` to ``receiver`` until ``heal``, also messages under way."""
+        self._blocked.add((sender, receiver))
+        for message in [one for one in self.in_flight if (one.sender, one.receiver) == (sender, receiver)]:
+            if not message.is_failure:
+                self.in_flight.remove(message)
+                self._fail(message)
+
+    def heal(self) -> None:
+        self._blocked.clear()
+
+    @property
+    def is_whole(self) -> bool:
+        return not self._blocked
+
+    def passes(self, sender: int, receiver: int) -> bool:
+        return (sender, receiver) not in self._blocked
+
+    def connects(self, one: int, other: int) -> bool:
+        """Return True if requests and responses pass."""
+        return (one, other) not in self._blocked and (other, one) not in self._blocked
+
+    def forget(self, node: int) -> None:
+        """Drop the messages to a crashed node. Requests fail; those of the node itself may still arrive."""
+        for message in [one for one in self.in_flight if one.receiver == node]:
+            self.in_flight.remove(message)
+            if not message.is_response:
+                self._fail(message)
+
+    # --- inside ---
+
+    def _send(self, message: Message) -> None:
+        if (message.sender, message.receiver) in self._blocked:
+            self._fail(message)
+        else:
+            self.in_flight.append(message)
+
+    def _fail(self, lost: Message) -> None:
+        """Let the sender of the request know that there will be no response."""
+        if lost.is_response:
+            self.in_flight.append(lost._replace(body=None))
+        else:
+            self.in_flight.append(Message(lost.receiver, lost.sender, lost.correlation_id, True, None))
