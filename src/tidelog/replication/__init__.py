@@ -4,6 +4,13 @@ from tidelog.replication.alter_partitions import AlterPartitionBatch, AlterParti
 from tidelog.replication.broker_lifecycle import BrokerLifecycle, LifecycleCommand, LifecycleSettings
 from tidelog.replication.broker_sessions import BrokerSessions
 from tidelog.replication.broker_state import BrokerState
+from tidelog.replication.fetch_session_handler import (
+    FetchResponseHead,
+    FetchSessionHandler,
+    SessionPartition,
+    SessionRequest,
+    WantedPartition,
+)
 from tidelog.replication.follower import Follower, Phase
 from tidelog.replication.follower_commands import (
     Append,
@@ -48,6 +55,8 @@ __all__ = [
     "Commands",
     "Fail",
     "FetchPosition",
+    "FetchResponseHead",
+    "FetchSessionHandler",
     "FetchedPartition",
     "FollowedLeader",
     "Follower",
@@ -69,8 +78,11 @@ __all__ = [
     "ReplicaEpochs",
     "ReplicaLog",
     "ReplicaState",
+    "SessionPartition",
+    "SessionRequest",
     "SetHighWatermark",
     "TruncateFully",
     "TruncateTo",
     "TruncationCause",
+    "WantedPartition",
 ]
