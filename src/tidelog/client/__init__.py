@@ -17,6 +17,7 @@ the response's hint, or ``await cluster.refresh([topic])``, and wait for the tim
 for                        use
 =========================  ============================================================================================
 a Fetch that waits         ``purpose="fetch-0"``: a broker handles the requests of a connection one after the other
+records                    ``decode=read_fetch_response`` (``protocol.fetch_response``) with a Fetch: views, not copies
 a certain version          ``at_most``, ``at_least``, or ``(await cluster.connection(node)).versions``
 one server, no cluster     ``connection = await open_connection(address, settings)``, then ``connection.send``
 =========================  ============================================================================================

@@ -132,9 +132,22 @@ class FieldReader:
         length = self.varint() - 1 if self.is_flexible else self.int32()
         return None if length == -1 else bytearray(self._take(length))
 
+    def nullable_view(self) -> memoryview | None:
+        """Read bytes, and return a view of the message."""
+        length = self.varint() - 1 if self.is_flexible else self.int32()
+        return None if length == -1 else self._take(length)
+
     def array(self, item: Callable[[], T]) -> list[T]:
         """Read an array. Raise MalformedMessageError if it is null."""
+        items = self.nullable_array(item)
+        if items is None:
+            raise MalformedMessageError("an array of -1 items", position=self.position)
+        return items
+
+    def nullable_array(self, item: Callable[[], T]) -> list[T] | None:
         length = self.varint() - 1 if self.is_flexible else self.int32()
+        if length == -1:
+            return None
         if length < 0:
             raise MalformedMessageError(f"an array of {length} items", position=self.position)
         self.expect_items(length)

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+from tidelog.protocol.field_reader import FieldReader
 from tidelog.protocol.field_writer import FieldWriter
 
 _LEADER = Struct(">iiB")
+_LEADER_FIELDS = Struct(">ii")
 _INT32 = Struct(">i")
 _NODE_ENDPOINTS_TAG = 0
 
@@ -47,3 +49,21 @@ def node_field(nodes: Sequence[NodeEndpoint]) -> tuple[int, bytes]:
         writer.string(node.rack)
         writer.tagged_fields()
     return _NODE_ENDPOINTS_TAG, bytes(writer.buffer)
+
+
+def read_leader(reader: FieldReader) -> LeaderIdAndEpoch:
+    """Read the value of a leader's field, as a client does."""
+    leader = LeaderIdAndEpoch(*reader.numbers(_LEADER_FIELDS))
+    reader.tagged_fields()
+    return leader
+
+
+def read_nodes(reader: FieldReader) -> list[NodeEndpoint]:
+    """Read the value of the field of endpoints, as a client does."""
+    return reader.array(lambda: _read_node(reader))
+
+
+def _read_node(reader: FieldReader) -> NodeEndpoint:
+    node = NodeEndpoint(reader.int32(), reader.string(), reader.int32(), reader.nullable_string())
+    reader.tagged_fields()
+    return node

@@ -30,6 +30,8 @@ class ClientSettings:
     metadata_max_age_ms: int = 300_000
     hedge_ms: int = 1_000
     """The time after which a request that any broker can handle goes to another one too."""
-    send_buffer_bytes: int = 131_072
-    receive_buffer_bytes: int = 65_536
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    """Kafka's default is 65,536. The operating system's own buffers grow with the connection's speed, so that a large
+    Fetch is up to twice as fast."""
     max_response_bytes: int = 100_000_000
