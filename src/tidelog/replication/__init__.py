@@ -36,6 +36,8 @@ from tidelog.replication.in_sync_replicas import (
     ProposeIsr,
 )
 from tidelog.replication.isr_proposal import AlteredPartition, IsrMember, IsrProposal, LedPartition
+from tidelog.replication.metadata_observer import MetadataObserver, MetadataReplica, ObserverSettings
+from tidelog.replication.observer_messages import ObserverCommand
 from tidelog.replication.replica_log import ReplicaEpochs, ReplicaLog
 from tidelog.replication.replica_state import FollowerFetch, ReplicaState
 
@@ -71,7 +73,11 @@ __all__ = [
     "LifecycleSettings",
     "ListOffsets",
     "ListedPartition",
+    "MetadataObserver",
+    "MetadataReplica",
     "NamedOffset",
+    "ObserverCommand",
+    "ObserverSettings",
     "Phase",
     "ProposeIsr",
     "RaiseLogStart",

@@ -217,7 +217,7 @@ class BrokerLifecycle:
         """Note a request without a response: a timeout, a lost connection, or failed authentication."""
         if self._end(number) is not None:
             self._is_next_immediate = False
-            self._request_after(self._settings.heartbeat_interval_ms, now_ms)
+            self._request_after(now_ms, delay_ms=self._settings.heartbeat_interval_ms)
         return []
 
     def registration_response(
@@ -257,7 +257,7 @@ class BrokerLifecycle:
             if not self._has_asked_to_stop:
                 delay_ms = _FIRST_SHUTDOWN_INTERVAL_MS
             self._has_asked_to_stop = True
-        self._request_after(delay_ms, now_ms)
+        self._request_after(now_ms, delay_ms=delay_ms)
         return [*commands, *self.tick(now_ms)]
 
     # --- parts ---
@@ -273,10 +273,10 @@ class BrokerLifecycle:
     def _request_now(self, now_ms: int) -> list[LifecycleCommand]:
         if self._is_shutting_down:
             return []
-        self._request_after(0, now_ms)
+        self._request_after(now_ms, delay_ms=0)
         return self.tick(now_ms)
 
-    def _request_after(self, delay_ms: int, now_ms: int) -> None:
+    def _request_after(self, now_ms: int, *, delay_ms: int) -> None:
         self._next_request_ms = now_ms + (0 if self._is_next_immediate else delay_ms)
         self._is_next_immediate = False
 
