@@ -31,6 +31,7 @@ COMMANDS = {
     "format": "Format new log directories, with the options of kafka-storage format.",
     "import": "Create a metadata log for the directories of a broker that has none.",
     "info": "Show the contents of a data directory, partition by partition.",
+    "mirror": "Copy topics of a Kafka cluster into a log directory, byte for byte and offset for offset.",
     "metadata": "Show the cluster metadata that is in a data directory.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
     "random-uuid": "Print a new random id, for a cluster or a directory.",
@@ -102,8 +103,9 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
 def cli() -> None:
     """Read, check, repair and extend Kafka data directories: Apache Kafka's log storage in Python.
 
-    Reading commands never write. The commands compact, format, import and recover print a plan; they write into a data
-    directory only with --apply. The serve command runs a broker, which locks the directory while it runs.
+    Reading commands never write. The commands compact, format, import, mirror and recover print a plan; they
+    write into a data directory only with --apply. The serve command runs a broker, which locks the directory while it
+    runs.
 
     \b
     Examples:

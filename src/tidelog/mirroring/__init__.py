@@ -6,10 +6,9 @@ and leader epochs stay as they are.
 =============  =====================================================================================================
 part           task
 =============  =====================================================================================================
-``options``    the choices of a run, which the command and ``tidelog.mirror`` share
+``planning``   the options of a run, and the comparison of source and copy before anything is written
 ``source``     the source cluster: its topics, offsets, settings, ACLs and groups; sessions of fetches with its brokers
 ``target``     the copy: a log directory that this process owns, with its metadata log and its logs
-``plan``       a comparison of both before anything is written
 ``run``        one run: the copying of partitions, rounds over the metadata, progress, limits, the end
 =============  =====================================================================================================
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tidelog
 from log_maker import batch
-from mirror.opened_copy import SOURCE, OpenedCopy, opened_copy
-from tidelog.mirror.target.append_pass import AppendedRecords, FetchedRecords, append_all, largest_producer_id
-from tidelog.mirror.target.copied_metadata import CopiedTopic
-from tidelog.mirror.target.mirror_properties import MirrorProperties
+from mirroring.opened_copy import SOURCE, OpenedCopy, opened_copy
+from tidelog.mirroring.target.copied_metadata import CopiedTopic
+from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, PassResult, run_pass
+from tidelog.mirroring.target.mirror_properties import MirrorProperties
 from tidelog.model import CheckpointError, TopicPartition
+from tidelog.record.internal_records.transaction_record import TransactionRecord, TransactionState, key_of, value_of
+from tidelog.replication.follower_commands import Append, LogCommand, RaiseLogStart, TruncateFully
 from tidelog.storage.checkpoint import MetaProperties
 from tidelog.storage.fs import LOCAL
 from tidelog.testing import Broker
@@ -31,10 +34,14 @@ def orders(
     return CopiedTopic(name="orders", topic_id=topic_id, epochs=epochs or {0: 7}, settings=settings)
 
 
-def append(copy: OpenedCopy, data: bytes, *, epoch: int = 7, log_start: int = -1) -> AppendedRecords:
-    log = copy.directory.log(FIRST)
-    (appended,) = append_all([FetchedRecords(FIRST, log, data, epoch, log_start)])
-    return appended
+def passed(copy: OpenedCopy, *commands: LogCommand, reserved_end: int = 1) -> PassResult:
+    work = LogWork(FIRST, copy.directory.log(FIRST), commands)
+    return run_pass(copy.directory.logs, [work], reserved_end)
+
+
+def append(copy: OpenedCopy, data: bytes, *, epoch: int = 7) -> LogOutcome:
+    (outcome,) = passed(copy, Append(records=data, leader_epoch=epoch)).outcomes
+    return outcome
 
 
 def take_over(copy: OpenedCopy, *topics: CopiedTopic, deletes_old: bool = False) -> None:
@@ -56,7 +63,7 @@ def test_a_copy_has_its_own_cluster_id_and_the_topic_ids_of_the_source(tmp_path:
     path = tmp_path / "copy"
     with opened_copy(path) as copy:
         take_over(copy, orders({0: 7, 1: 3}))
-        assert append(copy, batch(5, [b"a", b"b"], epoch=7)).result is not None
+        assert append(copy, batch(5, [b"a", b"b"], epoch=7)).error is None
         assert copy.directory.log(FIRST).high_watermark == 7
     cluster_id = cluster_id_of(path)
     assert cluster_id not in (None, SOURCE)
@@ -134,23 +141,57 @@ def test_settings_follow_the_source_and_a_topic_of_unknown_settings_keeps_its_re
 def test_producer_ids_are_reserved_above_those_of_the_records(tmp_path: Path) -> None:
     with opened_copy(tmp_path) as copy:
         take_over(copy, orders())
-        data = batch(0, [b"a"], producer_id=4_000_123, epoch=7)
-        part = FetchedRecords(FIRST, copy.directory.log(FIRST), data, 7, -1)
-        assert largest_producer_id([part]) == 4_000_123
+        command = Append(records=batch(0, [b"a"], producer_id=4_000_123, epoch=7), leader_epoch=7)
+        assert passed(copy, command, reserved_end=4_000_123) == PassResult(unreserved_id=4_000_123)
+        assert copy.directory.log(FIRST).end_offset == 0
         copy.loop.run(lambda: copy.directory.reserve_producer_ids(4_000_123))
         reserved = copy.directory.image.next_producer_id
         assert reserved > 4_000_123
+        assert passed(copy, command, reserved_end=reserved).unreserved_id is None
+        assert copy.directory.log(FIRST).end_offset == 1
         copy.loop.run(lambda: copy.directory.reserve_producer_ids(4_000_124))
         assert copy.directory.image.next_producer_id == reserved
+
+
+def test_producer_ids_of_transactions_without_records_are_reserved_too(tmp_path: Path) -> None:
+    state = TransactionRecord(
+        state=TransactionState.EMPTY, producer_id=77, producer_epoch=0, timeout_ms=1, last_update_ms=1
+    )
+    data = batch(0, [value_of(state, 1), None], key=key_of("tx"))
+    partition = TopicPartition("__transaction_state", 3)
+    with opened_copy(tmp_path) as copy:
+        topic = CopiedTopic(name=partition.topic, topic_id=ORDERS, epochs={3: 0}, settings=None)
+        take_over(copy, topic)
+        work = LogWork(partition, copy.directory.log(partition), [Append(records=data, leader_epoch=0)])
+        assert run_pass(copy.directory.logs, [work], 77) == PassResult(unreserved_id=77)
+        assert run_pass(copy.directory.logs, [work], 78).unreserved_id is None
 
 
 def test_the_log_start_follows_the_leaders(tmp_path: Path) -> None:
     with opened_copy(tmp_path) as copy:
         take_over(copy, orders())
-        append(copy, batch(0, [b"a", b"b", b"c"], epoch=7), log_start=1)
+        append(copy, batch(0, [b"a", b"b", b"c"], epoch=7))
+        passed(copy, RaiseLogStart(offset=1))
         assert copy.directory.log(FIRST).log_start_offset == 1
-        append(copy, batch(3, [b"d"], epoch=7), log_start=900)
-        assert copy.directory.log(FIRST).log_start_offset == 4
+        passed(copy, TruncateFully(offset=900))
+        assert append(copy, batch(900, [b"d"], epoch=7)).error is None
+        log = copy.directory.log(FIRST)
+        assert (log.log_start_offset, log.end_offset, log.high_watermark) == (900, 901, 901)
+
+
+def test_an_append_is_divided_into_pieces_that_fit_into_segments(tmp_path: Path) -> None:
+    data = b"".join(batch(number, [b"%01000d" % number], epoch=7) for number in range(40))
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders(settings={"segment.bytes": "1048576", "retention.ms": "-1"}))
+        log = copy.directory.log(FIRST)
+        log.update_config(replace(log.config, segment_bytes=16_384))
+        assert append(copy, data + data[:50]) == LogOutcome(None, len(data))
+        assert log.end_offset == 40
+        assert len(log.segments) == 3
+        far = batch(40, [b"a"], epoch=7) + batch(2**31 + 90, [b"b"], epoch=7)
+        assert append(copy, far).error is None
+        assert log.end_offset == 2**31 + 91
+        assert append(copy, b"\0" * 100).error is not None
 
 
 def test_a_file_of_an_unknown_version_is_refused() -> None:

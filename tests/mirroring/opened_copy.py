@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tidelog.mirror.target.mirror_directory import DirectorySetup, MirrorDirectory
-from tidelog.mirror.target.target_settings import TargetSettings
+from tidelog.mirroring.target.mirror_directory import DirectorySetup, MirrorDirectory
+from tidelog.mirroring.target.target_settings import TargetSettings
 from tidelog.runtime import SYSTEM_CLOCK, ThreadScheduler
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.testing.broker.loop_thread import LoopThread

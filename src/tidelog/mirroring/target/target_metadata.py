@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 
-from tidelog.mirror.target.target_settings import TargetSettings
+from tidelog.mirroring.target.target_settings import TargetSettings
 from tidelog.model import TidelogError
 from tidelog.runtime import Clock, Scheduler
 from tidelog.runtime.executor import InThread

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tidelog.mirror.target.copied_metadata import (
+from tidelog.mirroring.target.copied_metadata import (
     CopiedTopic,
     Replica,
     acl_records,
@@ -35,9 +35,9 @@ from tidelog.mirror.target.copied_metadata import (
     removal,
     topic_records,
 )
-from tidelog.mirror.target.mirror_properties import MIRROR_PROPERTIES_FILE, MirrorProperties
-from tidelog.mirror.target.target_metadata import TargetMetadata
-from tidelog.mirror.target.target_settings import TargetSettings
+from tidelog.mirroring.target.mirror_properties import MIRROR_PROPERTIES_FILE, MirrorProperties
+from tidelog.mirroring.target.target_metadata import TargetMetadata
+from tidelog.mirroring.target.target_settings import TargetSettings
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
 from tidelog.runtime.executor import InThread

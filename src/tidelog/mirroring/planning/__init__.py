@@ -1,0 +1,1 @@
+"""The options of a mirror, and the plan of a run."""

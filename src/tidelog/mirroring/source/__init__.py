@@ -1,0 +1,1 @@
+"""The source cluster: its topics, offsets, settings and ACLs, and the fetching from its brokers."""
