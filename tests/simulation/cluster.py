@@ -13,7 +13,7 @@ from functools import partial
 
 from log_maker import BASE_TIME
 from simulation.batches import MAX_RECORDS, read_prints
-from simulation.broker import Broker, Phase
+from simulation.broker import Broker
 from simulation.controller import SESSION_TIMEOUT_MS, Controller
 from simulation.history import History, name_of
 from simulation.invariants import InvariantBroken, Invariants
@@ -22,12 +22,15 @@ from simulation.network import CONTROLLER, Message, Network
 from simulation.plan import Event, Kind, Plan
 from simulation.replica import Replica
 from tidelog.model import OffsetOutOfRangeError
-from tidelog.protocol.errors import ErrorCode
+from tidelog.replication import BrokerState
 from tidelog.testing import ManualClock, PowerLoss
 
 _STEP_MS = 20
+_BEGINNING_MS, _SETTLING_MS = 10, 500
+_BEGINNING_ROUNDS = 4
 _SETTLING_ROUNDS = 120
 _ALL_ENTRIES = 1 << 30
+_RUNNING = (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 _CALLS = 12
 """A crash at a disk call happens within so many calls."""
 
@@ -79,8 +82,6 @@ class Cluster:
             node_id: Broker(node_id, plan.shape, self.clock, self.network, self.controller, history, self)
             for node_id in ids
         }
-        incarnations = {node_id: broker.incarnation for node_id, broker in self.brokers.items()}
-        self.controller.begin(plan.shape, incarnations, self.clock.now)
         self.invariants = Invariants(self.brokers, self.controller, plan.shape, history)
         self._ids = list(ids)
         self._batches = 0
@@ -113,8 +114,14 @@ class Cluster:
 
     def run(self) -> None:
         for broker in self.brokers.values():
-            broker.begin_running()
+            broker.start()
+        for _ in range(_BEGINNING_ROUNDS):
+            self._round(_BEGINNING_MS)
+        self.controller.create_partitions(self.plan.shape)
+        for broker in self.brokers.values():
+            broker.read_metadata(_ALL_ENTRIES)
         self.invariants.check()
+        self.history.step = 0
         for event in self.plan.events:
             self.step(event)
         self.settle()
@@ -134,7 +141,7 @@ class Cluster:
             for broker in self.brokers.values():
                 if not broker.is_up:
                     self._start_broker(broker)
-            self._round()
+            self._round(_SETTLING_MS)
             try:
                 self.invariants.check_settled()
             except InvariantBroken as error:
@@ -145,10 +152,10 @@ class Cluster:
         assert problem is not None
         raise problem
 
-    def _round(self) -> None:
-        """Let half a second pass: timers run, all metadata is read, and all messages arrive."""
+    def _round(self, step_ms: int) -> None:
+        """Let time pass: timers run, all metadata is read, and all messages arrive."""
         self.history.step += 1
-        self.clock.now += 500
+        self.clock.now += step_ms
         self.controller.tick(self.clock.now)
         for broker in self.brokers.values():
             self._do(broker, broker.tick)
@@ -167,6 +174,9 @@ class Cluster:
 
     def advanced(self, broker: Broker, partition: int) -> None:
         self.invariants.commit(broker, partition)
+
+    def loaded(self, broker: Broker) -> None:
+        self.invariants.loaded(broker)
 
     def agrees(self, broker: Broker, replica: Replica, epoch: int) -> None:
         self.invariants.agrees(broker, replica, epoch)
@@ -240,17 +250,7 @@ class Cluster:
         batch = self._batches
 
         def append() -> None:
-            error = broker.leading[partition].produce(batch, records, self.clock.now, acks_all=acks_all)
-            if error is ErrorCode.NONE:
-                end = broker.machine.replicas[partition].end
-                self.history.note(
-                    "broker {} appends batch {} to {} at offset {}, acks={}",
-                    broker.node_id,
-                    batch,
-                    name_of(partition),
-                    end - records,
-                    "all" if acks_all else 1,
-                )
+            broker.leading[partition].produce(batch, records, self.clock.now, acks_all=acks_all)
 
         self._do(broker, append)
 
@@ -351,8 +351,6 @@ class Cluster:
 
     def _start_broker(self, broker: Broker) -> None:
         self._act(broker, broker.start)
-        if broker.is_up:
-            self.invariants.loaded(broker)
 
     def _shut_down(self, number: int) -> None:
         broker = self._running(number)
@@ -392,7 +390,7 @@ class Cluster:
         self.controller.reassign(number % self.plan.shape.partitions, replicas)
 
     def _running(self, number: int) -> Broker | None:
-        up = [broker for broker in self.brokers.values() if broker.phase in (Phase.RUNNING, Phase.STOPPING)]
+        up = [broker for broker in self.brokers.values() if broker.state in _RUNNING]
         return up[number % len(up)] if up else None
 
     def _do(self, broker: Broker, action: Callable[[], object]) -> None:

@@ -14,16 +14,19 @@ from typing import NamedTuple
 
 from simulation.history import TOPIC, History, listed, name_of
 from simulation.plan import Shape
-from simulation.requests import AlterPartition, AlterPartitionResponse, Register, Registered
+from simulation.registering import directory_of
+from simulation.requests import AlterPartition, AlterPartitionResponse, Registered
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication import AlteredPartition, IsrMember, IsrProposal
 from tidelog.replication.broker_sessions import (
     BrokerControlState,
     BrokerSessions,
     RegisteredBroker,
 )
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tidelog.replication.registration_request import BrokerRegistrationRequest
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.controller import brokers, leaders, reassignments
@@ -37,6 +40,8 @@ from tidelog.server.metadata.requests import ElectionType, PartitionAlteration, 
 SESSION_TIMEOUT_MS = 9_000
 TOPIC_ID = uuid.UUID(int=77)
 _METADATA_VERSION = 33
+_APPLIED = (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
+"""The errors of an AlterPartition response after which the change is written."""
 
 
 class MetadataEntry(NamedTuple):
@@ -49,7 +54,7 @@ class MetadataEntry(NamedTuple):
 
 class Controller:
     def __init__(self, shape: Shape, history: History) -> None:
-        """Create the cluster's metadata: all brokers are registered, and the topic exists."""
+        """Create the metadata of a new cluster: a topic without partitions, and no broker."""
         self._history = history
         self._settings = _settings()
         self.log: list[MetadataEntry] = []
@@ -66,23 +71,17 @@ class Controller:
         """Called with the partition and its states before and after each change of the leader epoch."""
         self._sessions = BrokerSessions(session_timeout_ms=SESSION_TIMEOUT_MS)
 
-    # --- the beginning ---
-
-    def begin(self, shape: Shape, incarnations: dict[int, uuid.UUID], now_ms: int) -> None:
-        """Register and unfence all brokers, and create the partitions."""
-        for broker_id, incarnation in incarnations.items():
-            self._register(Register(broker_id, incarnation, None), now_ms)
-            self._write(brokers.unfence_broker(self.image, self._settings, broker_id).records)
-        ids = list(incarnations)
+    def create_partitions(self, shape: Shape) -> None:
+        """Create the topic's partitions on the registered brokers."""
+        ids = sorted(self.image.brokers)
         for number in range(shape.partitions):
             replicas = tuple(ids[(number + place) % len(ids)] for place in range(shape.replication_factor))
-            directories = tuple(map(self.image.default_directory, replicas))
+            directories = tuple(map(directory_of, replicas))
             self.partitions[number] = PartitionState(
                 replicas=replicas, isr=replicas, leader=replicas[0], directories=directories
             )
         self.end_offset += 1
         self.log.append(MetadataEntry(self.end_offset, dict(self.partitions), {}))
-        self.restart(now_ms)
 
     def restart(self, now_ms: int) -> None:
         """Forget the sessions: every unfenced broker gets a full one."""
@@ -95,37 +94,31 @@ class Controller:
 
     def handle(self, body: object, now_ms: int) -> object:
         """Return the response to a request."""
-        if isinstance(body, Register):
+        if isinstance(body, BrokerRegistrationRequest):
             return self._register(body, now_ms)
         if isinstance(body, BrokerHeartbeatRequest):
             return self._heartbeat(body, now_ms)
         assert isinstance(body, AlterPartition), body
-        return self._alter_partition(body)
+        return self._alter_partitions(body)
 
-    def _register(self, body: Register, now_ms: int) -> Registered:
+    def _register(self, body: BrokerRegistrationRequest, now_ms: int) -> Registered:
         try:
-            self._sessions.require_free(self._registered(body.broker_id), body.incarnation, now_ms)
+            self._sessions.require_free(self._registered(body.broker_id), body.incarnation_id, now_ms)
         except ApiError as error:
             return Registered(ErrorCode(error.code), -1)
         known = self.image.brokers.get(body.broker_id)
-        if known is not None and known.incarnation_id == body.incarnation:
+        if known is not None and known.incarnation_id == body.incarnation_id:
             return Registered(ErrorCode.NONE, known.epoch)
         new = brokers.NewRegistration(
             broker_id=body.broker_id,
-            incarnation_id=body.incarnation,
+            incarnation_id=body.incarnation_id,
             endpoints=(),
-            directories=(uuid.UUID(int=1000 + body.broker_id),),
+            directories=body.log_dirs,
             rack=None,
-            previous_epoch=body.previous_epoch,
+            previous_epoch=None if body.previous_broker_epoch < 0 else body.previous_broker_epoch,
         )
         decision = brokers.register_broker(self.image, self._settings, new, self.end_offset)
-        if self.log:
-            self._history.note(
-                "broker {} registers with epoch {} after {}",
-                body.broker_id,
-                decision.result,
-                "a clean shutdown" if body.previous_epoch is not None else "an unclean shutdown",
-            )
+        self._history.note("broker {} registers with broker epoch {}", body.broker_id, decision.result)
         self._write(decision.records)
         self._sessions.replace(body.broker_id, is_fenced=True)
         return Registered(ErrorCode.NONE, decision.result)
@@ -153,36 +146,37 @@ class Controller:
         elif not self.image.brokers[broker_id].is_fenced:
             self._fence(broker_id, "it stops")
 
-    def _alter_partition(self, body: AlterPartition) -> AlterPartitionResponse:
+    def _alter_partitions(self, body: AlterPartition) -> AlterPartitionResponse:
         sender = self.image.brokers.get(body.broker_id)
         if sender is None or sender.epoch != body.broker_epoch:
-            return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH, None)
-        decision = leaders.alter_partitions(
-            self.image,
-            self._settings,
-            body.broker_id,
-            [
-                PartitionAlteration(
-                    topic_id=TOPIC_ID,
-                    partition=body.partition,
-                    isr=[broker_id for broker_id, _ in body.isr],
-                    leader_epoch=body.leader_epoch,
-                    partition_epoch=body.partition_epoch,
-                    is_recovering=body.is_recovering,
-                )
-            ],
+            return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH, {})
+        parts = {
+            partition: self._alter_partition(body.broker_id, partition, proposal)
+            for partition, proposal in body.proposals.items()
+        }
+        return AlterPartitionResponse(ErrorCode.NONE, parts)
+
+    def _alter_partition(self, broker_id: int, partition: int, proposal: IsrProposal) -> AlteredPartition:
+        alteration = PartitionAlteration(
+            topic_id=TOPIC_ID,
+            partition=partition,
+            isr=[member.broker_id for member in proposal.isr],
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
         )
-        altered = decision.result[0]
-        has_current_members = all(
-            epoch in (-1, self.image.brokers[broker_id].epoch)
-            for broker_id, epoch in body.isr
-            if broker_id in self.image.brokers
-        )
-        if altered.outcome.error in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED) and not has_current_members:
-            return AlterPartitionResponse(ErrorCode.INELIGIBLE_REPLICA, None)
+        decision = leaders.alter_partitions(self.image, self._settings, broker_id, [alteration])
+        error = decision.result[0].outcome.error
+        if error in _APPLIED and not all(map(self.is_current_member, proposal.isr)):
+            return AlteredPartition(error_code=ErrorCode.INELIGIBLE_REPLICA)
         self._write(decision.records)
-        state = self.partitions[body.partition] if altered.state is not None else None
-        return AlterPartitionResponse(altered.outcome.error, state)
+        if error is not ErrorCode.NONE:
+            return AlteredPartition(error_code=error)
+        state = self.partitions[partition]
+        return AlteredPartition(leader_epoch=state.leader_epoch, partition_epoch=state.partition_epoch, isr=state.isr)
+
+    def is_current_member(self, member: IsrMember) -> bool:
+        """Return True if the broker epoch of a proposed in-sync replica is the registered one (KIP-903)."""
+        return member.broker_epoch in (-1, self.image.brokers[member.broker_id].epoch)
 
     # --- its own events ---
 

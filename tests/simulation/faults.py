@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from simulation.batches import read_prints
+from simulation.controller import Controller
 from simulation.leading import LeadingDriver
 from simulation.replica import Replica
 from simulation.requests import Fetch, Fetched
+from tidelog.model import LogOffsetMetadata
 from tidelog.protocol.errors import ErrorCode
-from tidelog.replication import Commands, FetchPosition, Follower, TruncationCause
+from tidelog.replication import (
+    Commands,
+    FetchedPartition,
+    FetchPosition,
+    Follower,
+    InSyncReplicas,
+    ReplicaState,
+    SetHighWatermark,
+    TruncationCause,
+    in_sync_replicas,
+)
 from tidelog.server.metadata.controller import brokers, partition_change
-from tidelog.server.metadata.controller import leaders as controller_leaders
-from tidelog.server.metadata.partition_state import NO_LEADER
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
 from tidelog.storage.epoch import EpochEndOffset, LeaderEpochCache
 
 Patch = tuple[object, str, object]
@@ -78,17 +91,11 @@ def _ignores_divergence() -> list[Patch]:
 
 def _takes_leaders_high_watermark() -> list[Patch]:
     def update(self: Replica, offset: int) -> None:
-        from tidelog.model import LogOffsetMetadata
-
         self.log._state.offsets._move_high_watermark(LogOffsetMetadata(offset))
 
     original = Follower._take_offsets
 
-    def take(self: Follower, response: Any) -> Commands:
-        from dataclasses import replace
-
-        from tidelog.replication import SetHighWatermark
-
+    def take(self: Follower, response: FetchedPartition) -> Commands:
         commands = original(self, response)
         return tuple(
             replace(one, offset=response.high_watermark) if isinstance(one, SetHighWatermark) else one
@@ -112,34 +119,48 @@ def _begins_no_epoch() -> list[Patch]:
 # --- leaders ---
 
 
-def _expands_early() -> list[Patch]:
-    def is_caught_up(_self: LeadingDriver, _remote: object) -> bool:
-        return True
+def _can_join(*, above_watermark: bool, above_epoch_start: bool) -> list[Patch]:
+    def can_join(self: InSyncReplicas, replica_id: int) -> bool:
+        end = self.followers[replica_id].log_end.message_offset
+        return (
+            self.pending is None
+            and replica_id not in self.isr
+            and (end >= self.log.high_watermark or not above_watermark)
+            and (end >= self.epoch_start_offset or not above_epoch_start)
+            and self._is_eligible(replica_id)
+        )
 
-    return [(LeadingDriver, "is_caught_up", is_caught_up)]
+    return [(InSyncReplicas, "_can_join", can_join)]
 
 
-def _ignores_epoch_start() -> list[Patch]:
-    return [(LeadingDriver, "is_caught_up", lambda self, remote: remote.end >= self.replica.high_watermark)]
+def _expands_below_high_watermark() -> list[Patch]:
+    return _can_join(above_watermark=False, above_epoch_start=True)
+
+
+def _expands_below_epoch_start() -> list[Patch]:
+    return _can_join(above_watermark=True, above_epoch_start=False)
 
 
 def _uses_assigned_isr() -> list[Patch]:
-    return [(LeadingDriver, "maximal_isr", property(lambda self: set(self.state.isr)))]
+    return [
+        (InSyncReplicas, "maximal_isr", property(lambda self: self.isr)),
+        (InSyncReplicas, "_is_about_to_join", lambda *_: False),
+    ]
 
 
 def _acknowledges_at_minimum() -> list[Patch]:
-    def replicated_end(self: LeadingDriver, _now_ms: int) -> int:
-        ends = [self.replica.end, *(one.end for one in self.remotes.values() if one.end >= 0)]
-        return sorted(ends, reverse=True)[min(self.min_isr, len(ends)) - 1]
+    def error(self: InSyncReplicas, end_offset: int) -> ErrorCode | None:
+        ends = [self.log.log_end.message_offset, *(one.log_end.message_offset for one in self.followers.values())]
+        return ErrorCode.NONE if sum(end >= end_offset for end in ends) >= self.min_isr else None
 
-    return [(LeadingDriver, "replicated_end", replicated_end)]
+    return [(InSyncReplicas, "replication_error", error)]
 
 
 def _shrinks_early() -> list[Patch]:
-    def maximal(self: LeadingDriver) -> set[int]:
-        return set(self.state.isr if self.pending_isr is None else self.pending_isr)
+    def maximal(self: InSyncReplicas) -> frozenset[int]:
+        return self.isr if self.pending is None else self.pending.broker_ids
 
-    return [(LeadingDriver, "maximal_isr", property(maximal))]
+    return [(InSyncReplicas, "maximal_isr", property(maximal))]
 
 
 def _counts_sent_data() -> list[Patch]:
@@ -147,32 +168,60 @@ def _counts_sent_data() -> list[Patch]:
 
     def fetch(self: LeadingDriver, request: Fetch, now_ms: int) -> Fetched:
         response = original(self, request, now_ms)
-        if response.error is ErrorCode.NONE and response.data:
-            from simulation.batches import read_prints
-
-            sent = read_prints(response.data)
-            if sent:
-                self.remotes[request.broker_id].end = sent[-1][0] + len(sent[-1][1])
-                self.advance(now_ms)
+        for base_offset, prints in read_prints(response.data)[-1:]:
+            state = self.core.followers[request.broker_id]
+            end = LogOffsetMetadata(base_offset + len(prints))
+            self.core.followers[request.broker_id] = replace(state, log_end=end)
+            self._run(self.core.appended(now_ms))
         return response
 
     return [(LeadingDriver, "fetch", fetch)]
 
 
 def _ignores_broker_epochs() -> list[Patch]:
-    return [(LeadingDriver, "has_current_epoch", lambda _self, _remote, _registration: True)]
+    def is_eligible(self: InSyncReplicas, replica_id: int) -> bool:
+        active_epoch = self._brokers.active_epoch(replica_id)
+        return active_epoch is not None and not self._brokers.is_shutting_down(replica_id)
+
+    return [
+        (InSyncReplicas, "_is_eligible", is_eligible),
+        (Controller, "is_current_member", lambda _self, _member: True),
+    ]
 
 
 def _forgets_pending_isr() -> list[Patch]:
-    return [(LeadingDriver, "REVERTS", LeadingDriver.REVERTS | {ErrorCode.NEW_LEADER_ELECTED})]
+    withdrawn = in_sync_replicas.WITHDRAWN_ERRORS | {ErrorCode.NEW_LEADER_ELECTED}
+    return [(in_sync_replicas, "WITHDRAWN_ERRORS", withdrawn)]
 
 
 def _advances_below_minimum() -> list[Patch]:
-    return [(LeadingDriver, "is_under_min_isr", property(lambda _self: False))]
+    return [(InSyncReplicas, "is_under_min_isr", property(lambda _self: False))]
 
 
 def _accepts_other_epochs() -> list[Patch]:
-    return [(LeadingDriver, "epoch_error", lambda _self, _epoch: None)]
+    return [(LeadingDriver, "_epoch_error", lambda _self, _epoch: ErrorCode.NONE)]
+
+
+def _keeps_followers_of_old_epoch() -> list[Patch]:
+    def in_new_epoch(self: ReplicaState, **_: object) -> ReplicaState:
+        return self
+
+    return [(ReplicaState, "in_new_epoch", in_new_epoch), (InSyncReplicas, "resign", _only_stops_to_lead)]
+
+
+def _only_stops_to_lead(self: InSyncReplicas) -> None:
+    self.pending = None
+
+
+def _begins_at_log_end() -> list[Patch]:
+    original = LeadingDriver.lead
+
+    def lead(self: LeadingDriver, state: PartitionState, now_ms: int) -> None:
+        self.replica.update_high_watermark(self.replica.end)
+        original(self, state, now_ms)
+        self._outside.advanced(self.replica.partition)
+
+    return [(LeadingDriver, "lead", lead)]
 
 
 # --- the controller ---
@@ -186,7 +235,15 @@ def _elects_outside_isr() -> list[Patch]:
 
 
 def _trusts_unclean_brokers() -> list[Patch]:
-    return [(brokers, "remove_unclean_broker", controller_leaders.remove_broker)]
+    return [(brokers, "remove_unclean_broker", lambda *_: [])]
+
+
+def _accepts_fenced_members() -> list[Patch]:
+    return [
+        (InSyncReplicas, "_is_eligible", lambda _self, _replica_id: True),
+        (MetadataImage, "is_active", lambda self, broker_id: broker_id in self.brokers),
+        (Controller, "is_current_member", lambda _self, _member: True),
+    ]
 
 
 FAULTS: dict[str, Fault] = {
@@ -212,11 +269,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "epoch-not-begun": Fault("A new leader begins its epoch at its log end, before any append.", _begins_no_epoch),
     "isr-before-high-watermark": Fault(
-        "A follower joins the in-sync replicas only once it has every record below the high watermark.", _expands_early
+        "A follower joins the in-sync replicas only once it has every record below the high watermark.",
+        _expands_below_high_watermark,
     ),
     "isr-before-epoch-start": Fault(
         "A follower joins the in-sync replicas only once it has every record below the leader epoch's start.",
-        _ignores_epoch_start,
+        _expands_below_epoch_start,
     ),
     "assigned-isr": Fault(
         "The high watermark waits for the maximal ISR, which includes a pending expansion.", _uses_assigned_isr
@@ -247,6 +305,18 @@ FAULTS: dict[str, Fault] = {
     ),
     "election-outside-isr": Fault(
         "Without unclean elections only an in-sync or eligible replica becomes leader.", _elects_outside_isr
+    ),
+    "fenced-in-sync-replica": Fault(
+        "A fenced broker, or one that shuts down, does not join the in-sync replicas (KIP-841).",
+        _accepts_fenced_members,
+    ),
+    "old-follower-state": Fault(
+        "A broker that leads again forgets the log ends that followers had in an earlier epoch of its leadership.",
+        _keeps_followers_of_old_epoch,
+    ),
+    "high-watermark-from-log-end": Fault(
+        "A new leader begins with the high watermark that it had as a follower, not with its log end.",
+        _begins_at_log_end,
     ),
     "unclean-shutdown-trusted": Fault(
         "A broker that restarts after an unclean shutdown leaves the in-sync and the eligible replicas (KIP-966).",

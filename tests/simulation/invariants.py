@@ -65,7 +65,7 @@ class Invariants:
         self._min_isr = shape.min_isr
         self._may_be_unclean = shape.unclean_elections
         self._history = history
-        self._partitions = {number: _Partition() for number in controller.partitions}
+        self._partitions = {number: _Partition() for number in range(shape.partitions)}
         self._watermarks: dict[tuple[int, int], tuple[Replica | None, int, int]] = {}
         """Replica, leader epoch and high watermark at the last check, by broker and partition."""
         self._agreed: dict[tuple[int, int], int] = {}
@@ -92,7 +92,7 @@ class Invariants:
     def commit(self, broker: Broker, partition: int) -> None:
         """Take over the records that a leader's high watermark has passed."""
         found, leading = self._partitions[partition], broker.leading[partition]
-        if leading.state.leader_epoch < found.unclean_epoch or found.is_undecided:
+        if leading.epoch < found.unclean_epoch or found.is_undecided:
             return
         found.committed.extend(leading.replica.prints[len(found.committed) : leading.replica.high_watermark])
         self.check_partition(partition)
@@ -148,7 +148,9 @@ class Invariants:
 
     def check_partition(self, partition: int) -> None:
         found = self._partitions[partition]
-        state = self._controller.partitions[partition]
+        state = self._controller.partitions.get(partition)
+        if state is None:
+            return
         running = [
             (broker, replica)
             for broker in self._brokers.values()
@@ -242,7 +244,7 @@ class Invariants:
             )
         key = (broker.node_id, replica.partition)
         leading = broker.leading.get(replica.partition)
-        epoch = self._agreed.get(key, 0) if leading is None else leading.state.leader_epoch
+        epoch = self._agreed.get(key, 0) if leading is None else leading.epoch
         known, last_epoch, last = self._watermarks.get(key, (None, 0, 0))
         is_certain = replica.doubtful_from is None and not found.is_undecided and epoch >= found.unclean_epoch
         if known is replica and last_epoch == epoch and watermark < last and is_certain:

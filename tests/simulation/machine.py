@@ -45,17 +45,19 @@ class Machine:
 
     # --- start and end ---
 
-    def start(self) -> int | None:
-        """Open the log directory and load its logs. Return the broker epoch of a clean shutdown, or None."""
-        directory = LogDirectory(self.disk, _ROOT)
-        self.directory = directory
+    def open(self) -> int | None:
+        """Open the log directory. Return the broker epoch of a clean shutdown, or None."""
+        self.directory = LogDirectory(self.disk, _ROOT)
         self.replicas = {}
+        return self.directory.broker_epoch if self.directory.was_clean else None
+
+    def load(self) -> None:
+        """Load the logs. A later crash is an unclean shutdown."""
+        assert self.directory is not None
         for name in self.disk.list_directories(_ROOT):
             parsed = PartitionDirectoryName.parse(name)
             self.replicas[parsed.topic_partition.partition] = self._open(parsed.topic_partition.partition)
-        epoch = directory.broker_epoch if directory.was_clean else None
-        directory.mark_open()
-        return epoch
+        self.directory.mark_open()
 
     def shut_down(self, broker_epoch: int) -> None:
         """Shut down cleanly."""

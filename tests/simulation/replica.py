@@ -47,6 +47,14 @@ class Replica:
         return self.log.log_start_offset
 
     @property
+    def log_end(self) -> LogOffsetMetadata:
+        return self.log.log_end
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self.log.config.min_insync_replicas
+
+    @property
     def high_watermark(self) -> int:
         return self.log.high_watermark
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.replication import AlteredPartition, IsrProposal
 from tidelog.storage.epoch import EpochEndOffset
 
 
@@ -19,6 +19,7 @@ class Fetch(NamedTuple):
     offset: int
     leader_epoch: int
     last_fetched_epoch: int
+    log_start: int
 
 
 class Fetched(NamedTuple):
@@ -40,30 +41,21 @@ class ListOffsets(NamedTuple):
 class ListedOffsets(NamedTuple):
     error: ErrorCode
     offset: int = -1
-    epoch: int = -1
 
 
 class AlterPartition(NamedTuple):
+    """A leader's proposals of in-sync replicas, by partition."""
+
     broker_id: int
     broker_epoch: int
-    partition: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[tuple[int, int], ...]
-    """The proposed in-sync replicas with their broker epochs, -1 for an unknown one."""
-    is_recovering: bool
+    proposals: Mapping[int, IsrProposal]
 
 
 class AlterPartitionResponse(NamedTuple):
+    """``error`` is that of the whole request; ``parts`` has the responses by partition."""
+
     error: ErrorCode
-    state: PartitionState | None
-
-
-class Register(NamedTuple):
-    broker_id: int
-    incarnation: uuid.UUID
-    previous_epoch: int | None
-    """The epoch of the previous run after a clean shutdown, or None."""
+    parts: Mapping[int, AlteredPartition]
 
 
 class Registered(NamedTuple):

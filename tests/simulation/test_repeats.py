@@ -7,7 +7,7 @@ from simulation.faults import applied
 from simulation.plan import plan_of
 from simulation.shrinking import shrink
 
-_FAULT, _SEED = "fetch-counted-early", 0
+_FAULT = "fetch-counted-early"
 
 
 def test_a_seed_repeats_its_history() -> None:
@@ -27,7 +27,7 @@ def test_a_history_that_is_not_kept_changes_nothing() -> None:
 
 def test_a_failing_plan_is_shrunk() -> None:
     with applied(_FAULT):
-        failed = run(plan_of(_SEED))
+        failed = next(outcome for seed in range(100) if (outcome := run(plan_of(seed))).invariant is not None)
         assert failed.invariant == "in-sync replicas"
         shrunk = shrink(failed.plan, failed.invariant)
         assert run(shrunk).invariant == failed.invariant
