@@ -32,6 +32,10 @@ class PowerCut(LocalFileSystem):
         self.step()
         super().rename(source, target)
 
+    def link(self, source: Path, target: Path) -> bool:
+        self.step()
+        return super().link(source, target)
+
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         self.step()
         super().set_mtime(path, mtime_ms)

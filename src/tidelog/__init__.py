@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         LogConfig,
         Producer,
         RecordCount,
+        SnapshotResult,
         Transaction,
         open_directory,
         open_log,
+        snapshot,
     )
     from tidelog.model import (
         CancelledError,
@@ -110,6 +112,7 @@ __all__ = [
     "RecordTooLargeError",
     "Refusal",
     "SnapshotCorruptError",
+    "SnapshotResult",
     "StorageError",
     "TidelogError",
     "TimestampType",
@@ -123,6 +126,7 @@ __all__ = [
     "__version__",
     "open_directory",
     "open_log",
+    "snapshot",
 ]
 
 _OF_THE_API = frozenset(
@@ -135,9 +139,11 @@ _OF_THE_API = frozenset(
         "LogConfig",
         "Producer",
         "RecordCount",
+        "SnapshotResult",
         "Transaction",
         "open_directory",
         "open_log",
+        "snapshot",
     }
 )
 

@@ -184,6 +184,7 @@ CALLS: dict[str, Callable[[SimulatedDisk, SimulatedFile], object]] = {
     "allocate": lambda _, file: file.allocate(5000),
     "sync": lambda _, file: file.sync(),
     "rename": lambda disk, _: disk.rename(FILE, OTHER),
+    "link": lambda disk, _: disk.link(FILE, OTHER),
     "set_mtime": lambda disk, _: disk.set_mtime(FILE, 0),
     "remove": lambda disk, _: disk.remove(FILE),
     "make_dir": lambda disk, _: disk.make_dir(HOME / "new"),

@@ -64,10 +64,20 @@ class DiskMachine(RuleBasedStateMachine):
         self.check(lambda fs, root: fs.exists(root / name))
         self.check(lambda fs, root: fs.stat(root / name).is_dir)
         self.check(lambda fs, root: fs.stat(root / name).is_dir or fs.stat(root / name).size)
+        self.check(lambda fs, root: fs.stat(root / name).is_dir or fs.stat(root / name).links)
 
     @rule(old=NAMES, new=NAMES)
     def rename(self, old: str, new: str) -> None:
         self.check(lambda fs, root: fs.rename(root / old, root / new))
+
+    @rule(old=NAMES, new=NAMES)
+    def link(self, old: str, new: str) -> None:
+        def link_and_compare(fs: FileSystem, root: Path) -> tuple[bool, int, bool]:
+            linked = fs.link(root / old, root / new)
+            one, other = fs.stat(root / old), fs.stat(root / new)
+            return linked, one.links, one.file_id == other.file_id
+
+        self.check(link_and_compare)
 
     @rule(name=NAMES, missing_ok=st.booleans())
     def remove(self, name: str, missing_ok: bool) -> None:

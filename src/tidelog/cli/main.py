@@ -39,6 +39,7 @@ COMMANDS = {
     "recover": "Recover log directories after an unclean shutdown, without a broker.",
     "retention": "Show when each segment will be deleted, by which rule, and why not yet.",
     "serve": "Run a broker that Kafka's clients can use.",
+    "snapshot": "Copy log directories as of a time, mostly by hard links.",
     "spark": "Run a job over many data directories on Spark.",
     "transactions": "Show open transactions, the records behind them, and which of them hang.",
     "verify": "Check every file against the log, and predict a broker's next start.",
@@ -103,9 +104,8 @@ def _set_up_logging(_context: click.Context, _parameter: click.Parameter, file: 
 def cli() -> None:
     """Read, check, repair and extend Kafka data directories: Apache Kafka's log storage in Python.
 
-    Reading commands never write. The commands compact, format, import, mirror and recover print a plan; they
-    write into a data directory only with --apply. The serve command runs a broker, which locks the directory while it
-    runs.
+    Reading commands never write. The commands compact, format, import, mirror, recover and snapshot print a plan; they
+    write only with --apply. The serve command runs a broker, which locks the directory while it runs.
 
     \b
     Examples:

@@ -19,7 +19,8 @@ def test_every_call_is_either_passed_on_or_refused(tmp_path: Path) -> None:
     fs = ReadOnlyFileSystem(LOCAL)
     (tmp_path / "file").write_bytes(b"data")
     before = tmp_path.stat().st_mtime_ns
-    further: dict[str, list[Path | int]] = {"rename": [tmp_path / "other"], "set_mtime": [0]}
+    other = tmp_path / "other"
+    further: dict[str, list[Path | int]] = {"rename": [other], "link": [other], "set_mtime": [0]}
     for name in sorted(calls - READING):
         with pytest.raises(ReadOnlyError, match="opened for reading only"):
             getattr(fs, name)(tmp_path / "file", *further.get(name, []))

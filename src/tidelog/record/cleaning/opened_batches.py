@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchTable, open_lz4_frames
-from tidelog.model import CorruptRecordError, InvalidRecordError, Record, TimestampType, UnsupportedCompressionError
+from tidelog.model import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from tidelog.record.attributes import CODEC_MASK, LZ4
 from tidelog.record.batch_header import V2_HEADER_BYTES
-from tidelog.record.build import build_batch
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
-from tidelog.record.legacy import LegacyMessage, read_messages
+from tidelog.record.legacy import read_messages
+from tidelog.record.legacy_upgrade import as_v2
 from tidelog.record.record_size import MAX_RECORD_BYTES, require_messages, require_records
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class _Opening:
                 messages = read_messages(entry, checked=False)
                 if table.attributes[row] & CODEC_MASK:
                     require_messages(messages, self._max_record_bytes)
-                records: Buffer = _as_v2(messages)
+                records: Buffer = as_v2(messages)
             else:
                 records = decompress(int(table.attributes[row]) & CODEC_MASK, entry[V2_HEADER_BYTES:])
         except (CorruptRecordError, UnsupportedCompressionError, InvalidRecordError) as error:
@@ -159,23 +159,3 @@ class _Opening:
         except InvalidRecordError as error:
             position, offset = int(self._table.position[row]), int(self._table.base_offset[row])
             raise InvalidRecordError(error.message, position=position, offset=offset) from None
-
-
-def _as_v2(messages: list[LegacyMessage]) -> bytearray:
-    """Return the v2 batch of a message or of a wrapper's messages; like Kafka, ignore inner formats and checksums."""
-    is_log_append = messages[0].timestamp_type is TimestampType.LOG_APPEND
-    records = []
-    for message in messages:
-        if message.attributes & CODEC_MASK:
-            raise CorruptRecordError("a message inside a compressed wrapper is compressed itself")
-        key, value = (None if part is None else bytes(part) for part in (message.key, message.value))
-        records.append(Record(message.offset, message.timestamp, message.timestamp_type, key, value))
-    try:
-        return build_batch(
-            records,
-            base_offset=messages[0].offset,
-            keep_offsets=True,
-            timestamp_type=TimestampType.LOG_APPEND if is_log_append else TimestampType.CREATE,
-        )
-    except ValueError as error:
-        raise CorruptRecordError(f"the messages of a wrapper cannot be kept: {error}") from None

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.compact.directory_copy import remove_tree
 from tidelog.storage.manager.directory.log_directory import LogDirectory
+from tidelog.storage.manager.directory.unfinished_directory import remove_tree
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 _HALF = 16

@@ -9,7 +9,14 @@ from tidelog.storage.fs.local import LOCAL, LocalFileSystem
 from tidelog.storage.fs.objects import UrlPath, is_url, path_of, require_disk
 from tidelog.storage.fs.read_only import ReadOnlyFileSystem
 from tidelog.storage.fs.run_all import run_all
-from tidelog.storage.fs.whole_file import TEMPORARY_SUFFIX, read_whole, sync_whole, write_atomically
+from tidelog.storage.fs.whole_file import (
+    TEMPORARY_SUFFIX,
+    copy_bytes,
+    end_sharing,
+    read_whole,
+    sync_whole,
+    write_atomically,
+)
 
 __all__ = [
     "BY_PATH",
@@ -26,6 +33,8 @@ __all__ = [
     "MappedBytes",
     "ReadOnlyFileSystem",
     "UrlPath",
+    "copy_bytes",
+    "end_sharing",
     "is_url",
     "path_of",
     "raise_open_file_limit",

@@ -41,6 +41,9 @@ class FileSystemByPath:
     def rename(self, source: Path, target: Path) -> None:
         _of(source).rename(source, target)
 
+    def link(self, source: Path, target: Path) -> bool:
+        return _of(source) is _of(target) and _of(source).link(source, target)
+
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         _of(path).set_mtime(path, mtime_ms)
 

@@ -16,7 +16,7 @@ Thread rule: any thread. A File has no current position, so concurrent calls do 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -32,6 +32,12 @@ class FileStat:
     size: int
     mtime_ms: int
     is_dir: bool
+    file_id: int = field(default=0, compare=False)
+    """The number of the file on its disk, equal for all names of one file. In object storage it is 0."""
+    disk: int = field(default=0, compare=False)
+    """The number of the disk. Only files of one disk can share bytes."""
+    links: int = field(default=1, compare=False)
+    """The number of names. All names of one file share its bytes."""
 
 
 class MappedBytes(Protocol):
@@ -124,6 +130,14 @@ class FileSystem(Protocol):
 
     def rename(self, source: Path, target: Path) -> None:
         """Replace ``target`` atomically. The change is durable after ``sync_dir`` of the directory."""
+        ...
+
+    def link(self, source: Path, target: Path) -> bool:
+        """Give the file ``source`` a second name, durable after ``sync_dir`` of the new name's directory.
+
+        Return False, with nothing changed, if this pair of paths cannot share a file: two disks, a file with too many
+        names, a file system without links, or a file of another user.
+        """
         ...
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:

@@ -18,7 +18,7 @@ from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
 from tidelog.storage.fs.limits import raise_open_file_limit
-from tidelog.storage.fs.os_errors import MAP, SystemCall, storage_error
+from tidelog.storage.fs.os_errors import CANNOT_LINK, MAP, SystemCall, storage_error
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:
@@ -196,7 +196,12 @@ class LocalFileSystem:
         except OSError as error:
             raise storage_error(error, "stat", path) from error
         return FileStat(
-            size=status.st_size, mtime_ms=status.st_mtime_ns // 1_000_000, is_dir=stat_bits.S_ISDIR(status.st_mode)
+            size=status.st_size,
+            mtime_ms=status.st_mtime_ns // 1_000_000,
+            is_dir=stat_bits.S_ISDIR(status.st_mode),
+            file_id=status.st_ino,
+            disk=status.st_dev,
+            links=status.st_nlink,
         )
 
     def exists(self, path: Path) -> bool:
@@ -205,6 +210,15 @@ class LocalFileSystem:
     def rename(self, source: Path, target: Path) -> None:
         with SystemCall(f"rename to {target.name}", source):
             os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> bool:
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno in CANNOT_LINK:
+                return False
+            raise storage_error(error, f"link as {target.name}", source) from error
+        return True
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         with SystemCall("set the time", path):

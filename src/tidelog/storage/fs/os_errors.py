@@ -11,6 +11,8 @@ from tidelog.storage.fs.limits import too_many_files, too_many_mappings
 
 MAP = "map"
 """The action that can exceed the limit of mappings."""
+CANNOT_LINK = frozenset({errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Errors of a link after which a copy may still be possible."""
 
 _REASONS = {
     errno.EACCES: "permission denied",

@@ -22,6 +22,9 @@ class RefusingWrites:
     def rename(self, source: Path, target: Path) -> None:
         refuse(f"rename to {target.name}", source, self.REASON)
 
+    def link(self, source: Path, target: Path) -> NoReturn:
+        refuse(f"link as {target.name}", source, self.REASON)
+
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         refuse("set the time", path, self.REASON)
 

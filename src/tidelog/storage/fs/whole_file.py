@@ -1,4 +1,4 @@
-"""Whole files: reading, syncing, and the atomic replacement of a small one.
+"""Whole files: reading, syncing, the atomic replacement of a small one, and the end of a file's sharing.
 
 A crash during a replacement leaves the old or the new contents, never a mixture. The steps are: write ``NAME.tmp``,
 sync it, rename it to NAME, sync the directory. A crash before the rename leaves the old file and a ``.tmp`` file.
@@ -8,16 +8,18 @@ it is removed first, so that no file outside the directory is written. Source: K
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.storage.fs.interface import FileSystem
+from tidelog.storage.fs.interface import File, FileSystem
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 TEMPORARY_SUFFIX = ".tmp"
+_CHUNK_BYTES = 4 * 1024 * 1024
 
 
 def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bool = True) -> None:
@@ -41,6 +43,39 @@ def read_whole(fs: FileSystem, path: Path) -> bytes:
     """Return the bytes of ``path``, up to its size at opening. Raise FileMissingError if the file is missing."""
     with fs.open(path) as file:
         return file.pread(file.size, 0)
+
+
+def end_sharing(fs: FileSystem, path: Path, size: int) -> bool:
+    """Replace a file that has other names by a private copy of its first ``size`` bytes, durable on return.
+
+    Return False, with nothing changed, if ``path`` is its only name. A snapshot shares files with its log
+    directory by names, and a file must not be truncated or appended to while others use it.
+    """
+    if fs.stat(path).links < 2:
+        return False
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    fs.remove(temporary, missing_ok=True)
+    with fs.open(path) as source, fs.open(temporary, create=True) as file:
+        copy_bytes(source, file, size)
+        file.sync()
+    fs.rename(temporary, path)
+    fs.sync_dir(path.parent)
+    return True
+
+
+def copy_bytes(source: File, target: File, size: int, check: Callable[[int], None] = lambda _bytes: None) -> int:
+    """Copy the first ``size`` bytes, or fewer if the source ends before, and return their number.
+
+    ``check`` gets the size of each piece after it was copied.
+    """
+    position = 0
+    while position < size:
+        piece = source.pread(min(_CHUNK_BYTES, size - position), position)
+        if not piece:
+            break
+        position += target.pwrite(piece, position)
+        check(len(piece))
+    return position
 
 
 def sync_whole(fs: FileSystem, path: Path) -> None:

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, StorageError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
-from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem
+from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, end_sharing
 from tidelog.storage.index import (
     AbortedTransactions,
     AbortedTxn,
@@ -330,17 +330,21 @@ class LogSegment:
     # --- truncating, flushing, closing ---
 
     def truncate_to(self, offset: int) -> int:
-        """Truncate from the batch with ``offset`` on, with the index entries; return the number of removed bytes."""
+        """Truncate from the batch with ``offset`` on, with the index entries; return the number of removed bytes.
+
+        Appends follow, so a ``.log`` with another name (a snapshot's) becomes a private copy, at any offset.
+        """
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self._indexes.transactions.truncate_to(offset)
         self.grow_indexes()
-        cut = 0
-        if found is not None:
-            cut = self._size - found.position
-            self._file.truncate(found.position)
-            self._size = found.position
+        size = self._size if found is None else found.position
+        if end_sharing(self._fs, self.path, size):
+            self._file_or_none = None  # it closes after its last reader
+        elif size < self._size:
+            self._file.truncate(size)
+        cut, self._size = self._size - size, size
         if self._size == 0:
             self._roll_timestamp = None
         # Until here readers see the previous largest timestamp: the truncated time index may lack the remaining one.
@@ -397,7 +401,7 @@ class LogSegment:
         self._indexes.set_names(self._directory, self._state)
 
     def update_limits(self, limits: SegmentLimits) -> None:
-        """Use another size and age limit. The index interval and the index size stay as they were at the creation."""
+        """Use another size and age limit. The index interval and the index size stay as at the creation."""
         self._limits = replace(
             limits,
             index_interval_bytes=self._limits.index_interval_bytes,

@@ -5,7 +5,7 @@ within 31 bits above the base offset. It writes nothing and runs mostly without 
 in parallel. ``rebuild_segment`` writes. A crash after any of its steps leaves a segment that is recovered again:
 
 1. If no recovery point forces another recovery of the segment, ``.index`` is removed: a missing index always does.
-2. The ``.log`` is truncated behind the last valid batch.
+2. The ``.log`` is truncated behind the last valid batch. If it has another name, a private copy replaces it.
 3. ``.timeindex``, ``.txnindex`` (if it existed or a transaction was aborted), and last ``.index`` are written, without
    preallocation. If step 1 removed ``.index``, each step is fsynced before the next, and ``.index`` appears atomically:
    from then on the segment is not checked again. Otherwise nothing is fsynced here: the caller must call
@@ -27,7 +27,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import FileSystem, sync_whole, write_atomically
+from tidelog.storage.fs import FileSystem, end_sharing, sync_whole, write_atomically
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
@@ -139,8 +139,9 @@ def rebuild_segment(
     if below_recovery_point:
         fs.remove(index_path, missing_ok=True)
         fs.sync_dir(directory)
-    if walk.size < walk.size_before:
-        with fs.open(segment_file(directory, base_offset, FileKind.LOG), write=True) as file:
+    log_path = segment_file(directory, base_offset, FileKind.LOG)
+    if walk.size < walk.size_before and not end_sharing(fs, log_path, walk.size):
+        with fs.open(log_path, write=True) as file:
             file.truncate(walk.size)
     _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_index)
     transactions = segment_file(directory, base_offset, FileKind.TXN_INDEX)

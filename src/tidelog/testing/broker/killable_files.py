@@ -48,6 +48,10 @@ class KillableFiles(LocalFileSystem):
         self.require_alive(source)
         super().rename(source, target)
 
+    def link(self, source: Path, target: Path) -> bool:
+        self.require_alive(source)
+        return super().link(source, target)
+
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         self.require_alive(path)
         super().set_mtime(path, mtime_ms)

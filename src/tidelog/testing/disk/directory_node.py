@@ -1,9 +1,10 @@
 """Directories of a simulated disk, and their changes of names that are not safe yet.
 
-``names`` is the programs' view. Each creation, rename and removal is a ``NameChange``, kept until ``sync_dir`` of a
-directory that it changes. A power loss keeps or undoes each change by itself, in any sequence, with two limits. A
-change is atomic: a rename never leaves both names or none. Changes of one name keep their sequence: an earlier change
-of the name is kept, too. The contents of a lost directory are lost. Thread rule: the caller holds the disk's lock.
+``names`` is the programs' view. Each creation, rename, link and removal is a ``NameChange``, kept until ``sync_dir`` of
+a directory that it changes. A power loss keeps or undoes each change by itself, in any sequence, with three limits. A
+change is atomic: a rename never leaves both names or none. All names of one file show the same file afterwards. Changes
+of one name keep their sequence: an earlier change of the name is kept, too. The contents of a lost directory are lost.
+Thread rule: the caller holds the disk's lock.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class NameJournal:
                 change.apply(found.of(one for one, _, _ in change.steps))
             else:
                 lost |= entries
-        return _copied(root, found, chooser)
+        return _copied(root, found, chooser, {})
 
 
 class _SurvivingNames:
@@ -111,12 +112,18 @@ class _SurvivingNames:
         return self._names
 
 
-def _copied(directory: DirectoryNode, found: _SurvivingNames, chooser: Chooser) -> DirectoryNode:
+def _copied(
+    directory: DirectoryNode, found: _SurvivingNames, chooser: Chooser, files: dict[FileNode, FileNode]
+) -> DirectoryNode:
+    """Return the copy of a directory. ``files`` has the files that were copied under another name already."""
     made = DirectoryNode(directory.mtime_ms)
     for name, node in sorted(found.of([directory])[id(directory)].items()):
-        if isinstance(node, FileNode):
-            made.synced[name] = node.survivor(chooser)
+        if not isinstance(node, FileNode):
+            made.synced[name] = _copied(node, found, chooser, files)
+        elif node in files:
+            made.synced[name] = files[node]
+            files[node].links += 1
         else:
-            made.synced[name] = _copied(node, found, chooser)
+            made.synced[name] = files[node] = node.survivor(chooser)
     made.names = dict(made.synced)
     return made

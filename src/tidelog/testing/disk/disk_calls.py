@@ -9,12 +9,12 @@ FILE_CALLS = frozenset({"size", "pread", "map", "pwrite", "truncate", "allocate"
 """Calls of an open file."""
 PATH_CALLS = frozenset(
     {"open", "open_to_write", "create", "list_names", "list_directories", "list_sizes", "stat", "exists", "rename"}
-    | {"set_mtime", "remove", "make_dir", "remove_dir", "sync_dir", "lock", "lock_holder"}
+    | {"link", "set_mtime", "remove", "make_dir", "remove_dir", "sync_dir", "lock", "lock_holder"}
 )
 """``open_to_write`` opens a file for writing. If the file is missing, ``create`` follows."""
 CHANGING_CALLS = frozenset(
     {"create", "pwrite", "truncate", "allocate", "sync", "rename", "set_mtime", "remove"}
-    | {"make_dir", "remove_dir", "sync_dir"}
+    | {"link", "make_dir", "remove_dir", "sync_dir"}
 )
 """Calls that are counted if they change anything."""
 ALL_CALLS = FILE_CALLS | PATH_CALLS

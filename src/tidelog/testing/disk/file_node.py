@@ -37,7 +37,7 @@ class FileChange:
 
 
 class FileNode:
-    """An inode. ``links`` is the number of its names, 0 or 1."""
+    """An inode. ``links`` is the number of its names."""
 
     __slots__ = ("cached", "changes", "links", "mappings", "mtime_ms", "openings", "synced", "synced_mtime_ms")
 

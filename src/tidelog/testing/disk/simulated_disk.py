@@ -13,10 +13,12 @@ contents            any sectors (512 bytes) of unsynced data may be new or old, 
 names               any of the unsynced creations, renames and removals may be there, in any sequence, also a later one
                     without an earlier one of other names (``directory_node``)
 a synced file       has its contents, but perhaps not its name, which is safe after ``sync_dir``
+a link              is a name like any other. All names of a file show the same contents afterwards
 a rename            is there or not, atomically. It does not make contents safe: a file that was written, not synced
                     and renamed over another may be found empty
 never happens       a sector half written; synced data changed by unsynced data; a truncation undone that the size
-                    shows; two names of one file, or none for a renamed one; bytes that no program wrote, except zeros
+                    shows; two names of one file without a ``link``, or none for a renamed one; bytes that no program
+                    wrote, except zeros
 ==================  ==============================================================================================
 
 A file system with a journal keeps the names in sequence. Its states are among those tried here. Thread rule: any

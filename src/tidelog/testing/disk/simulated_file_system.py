@@ -1,8 +1,8 @@
 """A file system in memory with the results of a local one, and its error messages.
 
 It owns the tree of names and files, the journal of names that are not safe yet, and the locks. Every path starts at the
-root, absolute or not. There are no links, permissions or other processes, except a process that holds a lock
-(``lock_as``). Thread rule: any thread.
+root, absolute or not. A file may have several names (``link``). There are no symbolic links, permissions or other
+processes, except a process that holds a lock (``lock_as``). Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from tidelog.model import LockedError, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.fs import FileStat
+from tidelog.storage.fs.os_errors import CANNOT_LINK
 from tidelog.testing.disk.directory_node import DirectoryNode, NameJournal, Node
 from tidelog.testing.disk.disk_gate import DiskGate, os_error
 from tidelog.testing.disk.file_node import FileNode
@@ -79,7 +80,14 @@ class SimulatedFileSystem:
         with self._gate.call("stat", path, "stat"):
             node = self._require(path)
             size = node.cached.size if isinstance(node, FileNode) else 0
-            return FileStat(size=size, mtime_ms=node.mtime_ms, is_dir=isinstance(node, DirectoryNode))
+            links = node.links if isinstance(node, FileNode) else 1
+            return FileStat(
+                size=size,
+                mtime_ms=node.mtime_ms,
+                is_dir=isinstance(node, DirectoryNode),
+                file_id=id(node),
+                links=links,
+            )
 
     def exists(self, path: Path) -> bool:
         try:
@@ -100,6 +108,23 @@ class SimulatedFileSystem:
             steps = (from_directory, from_name, None), (to_directory, to_name, node)
             self._journal.make(*steps, now_ms=self._now_ms)
             self._unlinked(replaced)
+
+    def link(self, source: Path, target: Path) -> bool:
+        try:
+            with self._gate.call("link", source, f"link as {target.name}", changes=self._is_there(source)):
+                node = self._require(source)
+                directory, name, existing = self._look_up(target)
+                if existing is not None:
+                    raise os_error(errno.EEXIST)
+                if isinstance(node, DirectoryNode):
+                    raise os_error(errno.EPERM)
+                self._journal.make((directory, name, node), now_ms=self._now_ms)
+                node.links += 1
+        except StorageError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in CANNOT_LINK:
+                return False
+            raise
+        return True
 
     def set_mtime(self, path: Path, mtime_ms: int) -> None:
         with self._gate.call("set_mtime", path, "set the time", changes=self._is_there(path)):
@@ -251,8 +276,8 @@ class SimulatedFileSystem:
     def _unlinked(self, node: Node | None) -> None:
         """Free the space of a file without a name, at once or when it is closed."""
         if isinstance(node, FileNode):
-            node.links = 0
-            if not node.openings:
+            node.links -= 1
+            if not node.links and not node.openings:
                 self._gate.give_back(node.cached.allocated)
 
     def _hold(self, node: FileNode, path: Path, process: int) -> SimulatedLock:

@@ -76,8 +76,8 @@ def _first_offset(state: ViewState) -> int:
     return state.segments.first.base_offset if len(state.segments) else state.log_start
 
 
-def read_producers(source: StateSource) -> Mapping[int, ProducerEntry]:
-    """Return the producers at the log end by id.
+def read_producers(source: StateSource, end: int | None = None) -> Mapping[int, ProducerEntry]:
+    """Return the producers at ``end`` by id, by default at the log end. A batch that begins below the end counts.
 
     Raise CorruptRecordError if a batch to replay is damaged, and InvalidTransactionStateError if it lies outside its
     producer's open transaction.
@@ -85,7 +85,7 @@ def read_producers(source: StateSource) -> Mapping[int, ProducerEntry]:
     state = source.state
     if _has_no_producers(state):
         return {}
-    end = state.log_end.message_offset
+    end = state.log_end.message_offset if end is None else end
     known = _newest_snapshot(source, state, _snapshot_bound(state, end))
     if known is None:
         known = KnownProducers(_first_offset(state), ())
