@@ -21,9 +21,12 @@ JARS = ROOT / ".cache" / "kafka-cases-4.1.0"
 NAMES = ROOT / "tests" / "project" / "kafka_test_cases.json"
 
 CLASSES = (
+    "AbstractFetcherThreadTest",
+    "AlterPartitionManagerTest",
     "BrokerLifecycleManagerTest",
     "CleanShutdownFileHandlerTest",
     "DumpLogSegmentsTest",
+    "IsrExpirationTest",
     "LeaderEpochCheckpointFileWithFailureHandlerTest",
     "LeaderEpochFileCacheTest",
     "LocalLogTest",
@@ -43,6 +46,8 @@ CLASSES = (
     "OffsetIndexTest",
     "OffsetMapTest",
     "ProducerStateManagerTest",
+    "RemoteLeaderEndPointTest",
+    "ReplicaFetcherThreadTest",
     "TimeIndexTest",
     "TransactionIndexTest",
     "UnifiedLogTest",

@@ -18,6 +18,7 @@ SECTIONS = {
     "Cleaner": "C",
     "Server": "B",
     "Brokers and controllers": "K",
+    "Replication": "R",
 }
 PARTS = ("log semantics", "log manager", "cleaner", "server", "replication")
 STATE = re.compile(rf"done|(?:partly|later): (?:{'|'.join(PARTS)})")

@@ -37,6 +37,13 @@ from tidelog.storage.epoch import EpochEndOffset
 EPOCH = 5
 LEADER = FollowedLeader(leader_id=1, leader_epoch=EPOCH)
 NEXT_LEADER = FollowedLeader(leader_id=2, leader_epoch=EPOCH + 1)
+RESPONSES = [
+    FetchedPartition(records=encode([(5, "a")]), high_watermark=1),
+    FetchedPartition(diverging_epoch=EpochEndOffset(0, 0)),
+    FetchedPartition(error_code=ErrorCode.FENCED_LEADER_EPOCH),
+    FetchedPartition(error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+]
+RESPONSE_IDS = ["records", "diverging", "fenced", "out of range"]
 
 
 def following(log: ModelLog, leader: FollowedLeader = LEADER) -> Driver:
@@ -80,7 +87,7 @@ class TestMetadata:
     def test_the_same_epoch_changes_nothing(self) -> None:
         driver = following(ModelLog.of_epochs(1))
         driver.run(driver.follower.fetched(position(driver), FetchedPartition(error_code=99), 0))
-        assert driver.follower.follow(LEADER) == ()
+        assert driver.follower.follow(FollowedLeader(leader_id=1, leader_epoch=EPOCH)) == ()
         assert driver.follower.phase is Phase.DELAYED
 
     def test_an_older_epoch_changes_nothing(self) -> None:
@@ -112,16 +119,21 @@ class TestMetadata:
         assert driver.follower.follow(named) == ()
         assert (driver.follower.leader, driver.follower.phase) == (named, Phase.FETCHING)
         for epoch in (EPOCH, EPOCH + 1):
-            (command,) = driver.follower.follow(FollowedLeader(leader_id=1, leader_epoch=epoch, topic_id=other))
-            assert isinstance(command, Fail)
-            assert command.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
-            assert str(first) in command.message
+            commands = driver.follower.follow(FollowedLeader(leader_id=1, leader_epoch=epoch, topic_id=other))
+            message = f"the log belongs to topic id {first}, but the metadata has {other}"
+            assert commands == (Fail(error_code=ErrorCode.INCONSISTENT_TOPIC_ID, message=message),)
             assert driver.follower.phase is Phase.FAILED
 
-    def test_a_stopped_follower_fetches_nothing_and_can_start_again(self) -> None:
+    @pytest.mark.parametrize("response", [None, *RESPONSES], ids=["none", *RESPONSE_IDS])
+    def test_a_stopped_follower_ignores_responses_and_can_start_again(self, response: FetchedPartition | None) -> None:
         driver = following(ModelLog.of_epochs(1))
-        driver.follower.stop()
-        assert (driver.follower.phase, driver.follower.poll(0)) == (Phase.IDLE, None)
+        driver.run(driver.follower.fetched(position(driver), FetchedPartition(high_watermark=3), 0))
+        asked, follower = position(driver), driver.follower
+        lags = [follower.lag]
+        follower.stop()
+        lags.append(follower.lag)
+        assert (lags, phase_of(driver), follower.poll(0)) == ([2, None], Phase.IDLE, None)
+        assert (follower.request_failed(asked, 0) if response is None else follower.fetched(asked, response, 0)) == ()
         driver.follower.follow(LEADER)
         assert driver.follower.phase is Phase.FETCHING
 
@@ -209,16 +221,7 @@ class TestResponses:
         ],
         ids=["offset", "leader epoch", "last fetched epoch"],
     )
-    @pytest.mark.parametrize(
-        "response",
-        [
-            FetchedPartition(records=encode([(5, "a")]), high_watermark=1),
-            FetchedPartition(diverging_epoch=EpochEndOffset(0, 0)),
-            FetchedPartition(error_code=ErrorCode.FENCED_LEADER_EPOCH),
-            FetchedPartition(error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
-        ],
-        ids=["records", "diverging", "fenced", "out of range"],
-    )
+    @pytest.mark.parametrize("response", RESPONSES, ids=RESPONSE_IDS)
     def test_a_response_to_another_position_is_ignored(self, asked: FetchPosition, response: FetchedPartition) -> None:
         driver = following(ModelLog.of_epochs(1))
         assert driver.follower.fetched(asked, response, 0) == ()

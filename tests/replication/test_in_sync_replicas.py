@@ -84,9 +84,11 @@ class TestHighWatermark:
         harness.append(10)
         harness.fetch(2, 10, now_ms=LAG_MS)
         harness.check_lag(LAG_MS + 1)
+        harness.append(1, now_ms=LAG_MS + 1)
+        harness.fetch(2, 11, now_ms=LAG_MS + 1)
         assert harness.log.high_watermark == 0
         harness.accept(now_ms=LAG_MS + 1)
-        assert (isr_of(harness), harness.log.high_watermark) == ([1, 2], 10)
+        assert (isr_of(harness), harness.log.high_watermark) == ([1, 2], 11)
 
     def test_it_stays_while_the_isr_is_under_the_minimum(self) -> None:
         harness = LeaderHarness((1, 2), min_isr=3)
@@ -152,7 +154,8 @@ class TestExpansion:
     def test_a_follower_in_its_brokers_epoch_joins(self, broker_epoch: int) -> None:
         harness = LeaderHarness((1, 2))
         harness.fetch(3, 0, broker_epoch=broker_epoch)
-        assert harness.proposals[-1].isr[-1] == IsrMember(broker_id=3, broker_epoch=broker_epoch)
+        joining = [proposal.isr[-1] for proposal in harness.proposals]
+        assert joining == [IsrMember(broker_id=3, broker_epoch=broker_epoch)]
 
     @pytest.mark.parametrize("reason", ["fenced", "shutting down", "unregistered", "later epoch"])
     def test_an_ineligible_follower_does_not_join(self, reason: str) -> None:
@@ -163,17 +166,24 @@ class TestExpansion:
             harness.brokers.shutting_down.add(3)
         elif reason == "unregistered":
             del harness.brokers.epochs[3]
-        assert harness.fetch(3, 0, broker_epoch=104 if reason == "later epoch" else 103) == ()
+        epochs = {"later epoch": [104], "shutting down": [103]}.get(reason, [103, -1])
+        for broker_epoch in epochs:
+            assert harness.fetch(3, 0, broker_epoch=broker_epoch) == ()
         assert harness.core.followers[3].log_end.message_offset == 0, "its fetch counts nevertheless"
 
     def test_one_proposal_is_pending_at_a_time(self) -> None:
         harness = LeaderHarness((1,))
         harness.fetch(2, 0)
         assert harness.fetch(3, 0) == ()
-        assert harness.check_lag(10 * LAG_MS) == ()
         harness.accept()
         harness.fetch(3, 0)
         assert [sorted(proposal.broker_ids) for proposal in harness.proposals] == [[1, 2], [1, 2, 3]]
+
+    def test_nothing_shrinks_while_a_proposal_is_pending(self) -> None:
+        harness = LeaderHarness((1, 2))
+        harness.fetch(3, 0)
+        assert harness.core.lagging(LAG_MS + 1) == {2}
+        assert harness.check_lag(LAG_MS + 1) == ()
 
     def test_a_member_does_not_join_again(self) -> None:
         harness = LeaderHarness()
@@ -236,7 +246,7 @@ class TestExpiration:
         harness = LeaderHarness()
         harness.lead(partition_epoch=8, replicas=(1, 2), isr=(1, 2, 3))
         harness.check_lag(0)
-        assert sorted(harness.proposals[-1].broker_ids) == [1, 2]
+        assert [sorted(proposal.broker_ids) for proposal in harness.proposals] == [[1, 2]]
 
 
 class TestResponses:
@@ -277,6 +287,32 @@ class TestResponses:
         assert harness.core.pending == proposal
         harness.accept()
         assert isr_of(harness) == [1, 2, 3]
+
+    def shrinking(self) -> LeaderHarness:
+        harness = LeaderHarness()
+        harness.append(5)
+        for replica_id in (2, 3):
+            harness.fetch(replica_id, 4 if replica_id == 2 else 3)
+        harness.check_lag(LAG_MS + 1)
+        assert sorted(harness.proposals[-1].broker_ids) == [1]
+        return harness
+
+    def test_a_shrink_that_fails_keeps_the_members(self) -> None:
+        harness = self.shrinking()
+        harness.refuse(ErrorCode.INVALID_UPDATE_VERSION)
+        assert (isr_of(harness), sorted(harness.core.maximal_isr)) == ([1, 2, 3], [1, 2, 3])
+        harness.append(5, now_ms=LAG_MS + 1)
+        assert harness.log.high_watermark == 3
+        assert harness.check_lag(10 * LAG_MS) == ()
+
+    def test_a_shrink_that_was_withdrawn_is_proposed_again(self) -> None:
+        harness = self.shrinking()
+        harness.refuse(ErrorCode.OPERATION_NOT_ATTEMPTED)
+        harness.fetch(2, 5, now_ms=LAG_MS + 2)
+        harness.check_lag(LAG_MS + 2)
+        assert sorted(harness.proposals[-1].broker_ids) == [1, 2]
+        harness.accept(now_ms=LAG_MS + 2)
+        assert (isr_of(harness), harness.log.high_watermark) == ([1, 2], 5)
 
     def test_a_response_to_an_earlier_proposal_is_ignored(self) -> None:
         harness = self.pending()

@@ -170,7 +170,7 @@ class Follower:
 
     def stop(self) -> None:
         """End following: this replica becomes the leader, or is deleted. A running write still ends with its report."""
-        self.leader = self._listing = None
+        self.leader = self._listing = self.lag = None
         if self.phase is Phase.WRITING:
             self._restarts = True
         else:
