@@ -411,3 +411,15 @@ class TestDirectories:
         assert broker.core.cordon_directories(None, broker.now_ms) == []
         broker.waits_ms()
         assert broker.heartbeat().cordoned_dirs is None
+
+
+def test_states_have_the_numbers_of_kafkas_gauge() -> None:
+    numbers = {state.name: int(state) for state in BrokerState}
+    assert numbers == {
+        "NOT_RUNNING": 0,
+        "STARTING": 1,
+        "RECOVERY": 2,
+        "RUNNING": 3,
+        "PENDING_CONTROLLED_SHUTDOWN": 6,
+        "SHUTTING_DOWN": 7,
+    }
