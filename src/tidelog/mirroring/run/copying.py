@@ -36,7 +36,6 @@ from tidelog.mirroring.source.source_cluster import SourceCluster
 from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, run_pass
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
 from tidelog.model import StorageError, TidelogError, TopicPartition
-from tidelog.protocol.errors import ApiError
 from tidelog.replication.follower import Phase
 from tidelog.replication.follower_commands import (
     Append,
@@ -324,8 +323,8 @@ class _Fetcher:
                 self._copying.ids,
                 max_wait_ms=self._setup.max_wait_ms,
             )
-        except (ClientError, ApiError) as error:
-            if isinstance(error, ClientError) and not error.is_retriable:
+        except ClientError as error:
+            if not error.is_retriable:
                 raise
             self._is_fetching = False
             _log.info("A fetch failed: %s", error)
@@ -337,10 +336,14 @@ class _Fetcher:
         finally:
             self._is_fetching = False
         self._setup.rate.note(answer.size)
+        if answer.has_new_leaders:
+            self._copying.needs_metadata.set()
         pending: list[Pending] = []
         for copy, position in asked.items():
             fetched = answer.partitions.get(copy.partition)
-            if fetched is not None:
+            if fetched is None:
+                copy.note_silence(position, is_empty=answer.size == 0)
+            else:
                 copy.note_response(position, fetched, is_empty=answer.size == 0)
                 commands = copy.follower.fetched(position, copy.bounded(fetched), self._copying.now_ms)
                 pending.append((copy, commands))

@@ -32,6 +32,7 @@ from tidelog.mirroring.planning.plan import free_bytes, require_same_cluster
 from tidelog.mirroring.run.bounded_round import BoundedRound
 from tidelog.mirroring.run.copying import Copying, CopyingSetup
 from tidelog.mirroring.run.limits import DiskLimit, RateLimit
+from tidelog.mirroring.run.partition_copy import WAITING
 from tidelog.mirroring.run.progress import (
     EventCallback,
     MirrorResult,
@@ -56,6 +57,8 @@ _PROGRESS_S: Final = 0.5
 _ROUND_S: Final = 1.0
 """The time between two rounds over the coordinators' topics."""
 _ENDS_TIMEOUT_S: Final = 30.0
+_SHORT_WAIT_MS: Final = 10
+"""The wait of a fetch if all wanted records are at the source already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +183,7 @@ class MirrorRun:
             rate=rate,
             disk=DiskLimit(options.directory, options.min_free, lambda: environment.free_bytes(options.directory)),
             fetchers=options.fetchers,
-            max_wait_ms=options.fetch_max_wait_ms,
+            max_wait_ms=options.fetch_max_wait_ms if options.follows else _SHORT_WAIT_MS,
             max_bytes=min(options.fetch_max_bytes, rate.largest_fetch or options.fetch_max_bytes),
             accepts_loss=options.accepts_loss,
             report=self._report,
@@ -223,7 +226,7 @@ class MirrorRun:
 
     def _give_up(self, copying: Copying) -> None:
         for copy in copying.copies.values():
-            if copy.lag and copy.error is None:
+            if not copy.is_at_end and copy.bound != WAITING and copy.error is None:
                 waited_s = self._options.leader_timeout_ms // 1000
                 copy.error = TidelogError(f"{copy.partition}: no record came for {waited_s} s; is its leader alive?")
 

@@ -12,6 +12,9 @@ failed       nothing helps but a new leader epoch; ``error`` has the reason
 A bound is an offset of the source's high watermark, so it lies between batches. Batches of a coordinator's topic from
 the bound on are left out, because they may belong to data that is not here yet. Other topics may go beyond their bound.
 
+A copy with records is complete only after the source has confirmed its end. The source compares the epoch of the
+copy's last batch with its own, so another history is seen even if both logs end at the same offset.
+
 Compaction can leave a gap at the bound. Then the source has no batch below the bound any more, and the copy is complete
 although its log ends before. Thread rule: the event loop only.
 """
@@ -55,6 +58,8 @@ class PartitionCopy:
         self.held_ids: frozenset[int] = frozenset()
         """Producer ids whose transactions are open in the copy: a state that completes one is not copied yet."""
         self._is_exact = is_exact
+        self._is_confirmed = log.end_offset == 0
+        """True if the source has confirmed in this run that it has the end of the copy, in the same epoch."""
         self._gap_end = WAITING
         """The offset up to which the source has no records after the log end."""
 
@@ -70,7 +75,7 @@ class PartitionCopy:
         """Return True if the copy has all records below ``end``, or all below a smaller bound that was set since."""
         if self.bound is not None and self.bound < end:
             end = self.bound
-        return self.end_offset >= end or self._gap_end >= end
+        return self._is_confirmed and (self.end_offset >= end or self._gap_end >= end)
 
     def need(self, end: int) -> None:
         """Copy up to ``end`` at least."""
@@ -86,6 +91,11 @@ class PartitionCopy:
         """The records up to the bound, or up to the source's end without a bound, that are missing here."""
         end = self.source_end if self.bound is None else self.bound
         return 0 if end is None or self.is_complete else max(0, end - self.end_offset)
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if no record up to the bound, or to the source's end without a bound, is missing."""
+        return self.error is None and (self.is_complete if self.bound is not None else self.lag == 0)
 
     def wanted_position(self, now_ms: int) -> FetchPosition | None:
         """Return the position of the next fetch, or None if this partition needs none now."""
@@ -110,8 +120,14 @@ class PartitionCopy:
         if fetched.error_code or fetched.diverging_epoch is not None:
             return
         self.source_end = fetched.high_watermark
+        self._is_confirmed |= asked.offset <= fetched.high_watermark
         if is_empty and asked.offset == self.end_offset:
             self._gap_end = fetched.high_watermark
+
+    def note_silence(self, asked: FetchPosition, *, is_empty: bool) -> None:
+        """Note that a response of a session has no news of this partition. ``is_empty`` is as in ``note_response``."""
+        if is_empty and self.source_end is not None and asked.offset == self.end_offset:
+            self._gap_end = max(self._gap_end, self.source_end)
 
     def note_failure(self, failure: Fail) -> None:
         if self.error is None:

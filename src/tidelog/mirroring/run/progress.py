@@ -84,7 +84,7 @@ class ProgressMeter:
         return MirrorProgress(
             elapsed_ms=now_ms - self._begun_ms,
             partitions=len(copies),
-            complete=sum(copy.lag == 0 and copy.error is None for copy in copies),
+            complete=sum(copy.is_at_end for copy in copies),
             failed=sum(copy.error is not None for copy in copies),
             copied_bytes=copied_bytes,
             copied_records=records,
@@ -104,6 +104,6 @@ def copied_partition(copy: PartitionCopy) -> CopiedPartition:
         copied_bytes=copy.copied_bytes,
         copied_records=max(0, copy.end_offset - copy.begun_at),
         removed_records=copy.removed_records,
-        is_complete=copy.error is None and copy.lag == 0,
+        is_complete=copy.is_at_end,
         error=None if copy.error is None else str(copy.error),
     )
