@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         open_log,
         snapshot,
     )
+    from tidelog.mirroring.mirror import mirror
     from tidelog.model import (
         CancelledError,
         CheckpointError,
@@ -124,6 +125,7 @@ __all__ = [
     "UnsupportedCompressionError",
     "UnsupportedFormatError",
     "__version__",
+    "mirror",
     "open_directory",
     "open_log",
     "snapshot",
@@ -147,11 +149,13 @@ _OF_THE_API = frozenset(
     }
 )
 
+_ELSEWHERE = {"mirror": "tidelog.mirroring.mirror"}
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
-    home = "tidelog.api" if name in _OF_THE_API else "tidelog.model"
+    home = _ELSEWHERE.get(name, "tidelog.api" if name in _OF_THE_API else "tidelog.model")
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

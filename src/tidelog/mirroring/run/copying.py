@@ -228,7 +228,7 @@ class Copying:
                 self.setup.report(
                     f"{copy.partition}: truncated from {log.end_offset} to {command.offset}: {command.cause.value}"
                 )
-            elif isinstance(command, TruncateFully):
+            elif isinstance(command, TruncateFully) and log.end_offset > log.log_start_offset:
                 copy.removed_records += log.end_offset - log.log_start_offset
                 self.setup.report(
                     f"{copy.partition}: the source has deleted all records below {command.offset}, and the copy ended"
