@@ -106,10 +106,11 @@ Script = Callable[[PeerConnection], Awaitable[None]]
 class Peer:
     """A listening server. Each connection runs the script, and is closed after it."""
 
-    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.script = script
         self.accepted = 0
-        self.port = port
+        self.port = 0
+        self._host = host
         self.errors: list[BaseException] = []
         """Mistakes of the script, which the test must not overlook."""
         self._tls = tls
@@ -117,7 +118,7 @@ class Peer:
         self._connections: set[PeerConnection] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, ssl=self._tls)
+        self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -133,7 +134,7 @@ class Peer:
 
     @property
     def address(self) -> Address:
-        return Address("127.0.0.1", self.port)
+        return Address(self._host, self.port)
 
     def settings(self, **changes: Any) -> ClientSettings:
         return ClientSettings(**{"bootstrap": (self.address,), **changes})

@@ -12,6 +12,7 @@ import pytest
 from real_kafka.java import run_java
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS
+from tidelog.config.client_keys import ADMIN_KEYS, CONSUMER_NAMES
 from tidelog.config.dynamic_changes import check_names
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting
@@ -216,6 +217,7 @@ TABLES = {
     "client-quota": CLIENT_QUOTAS,
     "address-quota": ADDRESS_QUOTAS,
     "rate": REPLICATION_RATES,
+    "admin-client": ADMIN_KEYS,
 }
 
 
@@ -230,10 +232,15 @@ def test_the_tables_are_kafkas(kafka_keys: list[dict[str, Any]], kind: str, tabl
             "default": key["default"] or "",
             "valid": key["valid"] or "",
             "importance": key["importance"].lower(),
-            "mode": key.get("mode", "cluster-wide"),
+            "mode": key.get("mode", "read-only" if kind == "admin-client" else "cluster-wide"),
             "required": key["required"],
             "internal": key["internal"],
         }, name
+
+
+def test_the_names_of_a_consumers_own_keys_are_kafkas(kafka_keys: list[dict[str, Any]]) -> None:
+    consumer = {key["name"] for key in kafka_keys if key["kind"] == "consumer"}
+    assert consumer - set(ADMIN_KEYS) == CONSUMER_NAMES
 
 
 def described(key: Key) -> dict[str, object]:

@@ -16,6 +16,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, DirectoryError
 from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import SYSTEM_CLOCK
+from tidelog.security.scram_credential import ScramMechanism
 from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION
 from tidelog.server.metadata.kraft.bootstrap_records import bootstrap_records, feature_levels
@@ -27,7 +28,6 @@ from tidelog.server.metadata.kraft.formatting import (
     plan_format,
 )
 from tidelog.server.metadata.kraft.quorum import controller_endpoint, static_voters
-from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.server.start_settings import StartSettings
 from tidelog.storage.checkpoint import MetaProperties, uuid_from_text, uuid_to_text
 from tidelog.storage.fs import LOCAL

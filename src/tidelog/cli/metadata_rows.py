@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidelog.config.broker_keys import broker_key
 from tidelog.config.value_text import KeyType
+from tidelog.security.scram_credential import ScramMechanism
 from tidelog.server.authorization.acl import Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
@@ -21,7 +22,6 @@ from tidelog.server.metadata.image import METADATA_VERSION, SkippedRecord
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import NEWER_RECORD
-from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 HIDDEN: Final = "[hidden]"

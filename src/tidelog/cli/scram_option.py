@@ -12,8 +12,7 @@ import binascii
 import re
 
 from tidelog.model import ConfigError
-from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.security.scram_credential import (
+from tidelog.security.scram_credential import (
     MAXIMUM_ITERATIONS,
     MINIMUM_ITERATIONS,
     SCRAM_MECHANISMS,
@@ -22,6 +21,7 @@ from tidelog.server.security.scram_credential import (
     random_salt,
     salted_password,
 )
+from tidelog.server.metadata.metadata_record import MetadataRecord
 
 _CREDENTIAL = re.compile(r"(?P<mechanism>[^=\[]+)=\[(?P<parts>.*)\]", re.DOTALL)
 _KEYS = frozenset({"name", "password", "saltedpassword", "salt", "iterations"})

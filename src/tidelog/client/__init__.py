@@ -2,7 +2,8 @@
 
 ::
 
-    settings = ClientSettings(bootstrap=parse_servers("bootstrap.servers", ["kafka-1:9092"]))
+    config = ClientConfig.load(Path("client.properties"), {"bootstrap.servers": "kafka-1:9092"})  # Kafka's client keys
+    settings = ClientSettings.of(config)
     async with ClusterClient(settings) as cluster:
         metadata = await cluster.metadata_of(["flights"])
         leader = metadata.leader_of("flights", 0)  # None: no leader is known; refresh later
@@ -43,6 +44,7 @@ from tidelog.client.model.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
+from tidelog.config.client_config import ClientConfig
 
 __all__ = [
     "Address",
@@ -50,6 +52,7 @@ __all__ = [
     "Backoff",
     "BrokenResponseError",
     "ClientClosedError",
+    "ClientConfig",
     "ClientError",
     "ClientSettings",
     "ClusterClient",

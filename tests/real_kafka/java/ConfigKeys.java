@@ -11,6 +11,8 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import kafka.server.ControllerConfigurationValidator;
 import kafka.server.KafkaConfig;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigResource;
@@ -26,7 +28,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 /**
  * What Kafka's own tables say of its configuration keys, as JSON lines.
  *
- * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, and quotas. A
+ * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, quotas, and clients. A
  * list's line also says why Kafka refuses a list without items and one empty item, and whether repeated items are dropped.
  * {@code ConfigKeys file}: each line of the file is an object with {@code kind}, {@code properties} and what the kind asks
  * for; printed for each is the {@code error} Kafka refuses it with, or the {@code values} it reads.
@@ -72,6 +74,8 @@ public final class ConfigKeys {
         printTable("client-quota", QuotaConfig.userAndClientQuotaConfigs());
         printTable("address-quota", QuotaConfig.ipConfigs());
         printTable("rate", QuotaConfig.brokerQuotaConfigs());
+        printTable("admin-client", AdminClientConfig.configDef());
+        printTable("consumer", ConsumerConfig.configDef());
     }
 
     private static void printTable(String kind, ConfigDef table) throws IOException {

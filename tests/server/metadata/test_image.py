@@ -11,6 +11,7 @@ from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatE
 from tidelog.record.internal_records.frames import encode_framed
 from tidelog.record.internal_records.metadata_tables import MESSAGES
 from tidelog.record.internal_records.schema import ZERO_UUID
+from tidelog.security.scram_credential import ScramMechanism
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
@@ -20,7 +21,6 @@ from tidelog.server.metadata.image import ConfigResource, MetadataChange, Metada
 from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import UNASSIGNED
-from tidelog.server.security.scram_credential import ScramMechanism
 from tidelog.storage.checkpoint import uuid_to_text
 
 ID = uuid_to_text(TOPIC_ID)

@@ -11,12 +11,12 @@ from server.metadata.images import image_of
 from server.security.logins import PASSWORD, SecureHome, log_in
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.security.scram_credential import ScramCredential, ScramMechanism, salted_password
 from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.feature_updates import feature_record
 from tidelog.server.metadata.controller.scram_users import alter_scram_users
 from tidelog.server.metadata.image import METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.requests import DONE, ScramDeletion, ScramUpsertion
-from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism, salted_password
 
 SALT = b"salt"
 SALTED = salted_password(ScramMechanism.SHA_256, "secret", iterations=4096, salt=SALT)

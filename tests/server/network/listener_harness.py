@@ -16,6 +16,7 @@ from server.harness import WireClient
 from server.security.certificates import authority, server_identity
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.frames import length_prefix
+from tidelog.security.security_protocol import SecurityProtocol
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.endpoint import ListenerEndpoint
@@ -23,7 +24,7 @@ from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.network.send_queue import Part
 from tidelog.server.security.listener_config import ListenerConfig
-from tidelog.server.security.listener_security import OPEN, ListenerSecurity, SecurityProtocol
+from tidelog.server.security.listener_security import OPEN, ListenerSecurity
 from tidelog.server.security.tls_settings import TlsSettings
 from tidelog.testing.broker.loop_thread import PATIENCE_S, LoopThread
 from tidelog.testing.manual_clock import ManualClock

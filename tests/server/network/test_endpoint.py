@@ -8,8 +8,8 @@ import pytest
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
+from tidelog.security.security_protocol import SecurityProtocol
 from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of
-from tidelog.server.security.listener_security import SecurityProtocol
 
 
 def endpoints(**settings: str) -> BrokerEndpoints:

@@ -16,9 +16,9 @@ from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.schemas import Struct
+from tidelog.security.scram_credential import ScramMechanism, random_salt, salted_password
 from tidelog.server.metadata.requests import ScramUpsertion
 from tidelog.server.network.listener import Listener
-from tidelog.server.security.scram_credential import ScramMechanism, random_salt, salted_password
 
 PASSWORD = "alice's secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from server.security.logins import SecureHome, handshake, token
 from server.security.test_scram_exchange import Client
+from tidelog.security.scram_credential import ScramCredential, ScramMechanism, is_salt_of_kafka
 from tidelog.server.security.fake_scram_credentials import fake_credential
-from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism, is_salt_of_kafka
 
 SHA_256 = ScramMechanism.SHA_256
 

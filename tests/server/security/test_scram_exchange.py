@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.security.scram_credential import ScramCredential, ScramMechanism, salted_password
 from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import SaslError
-from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism, salted_password
 from tidelog.server.security.scram_exchange import ScramExchange
 
 SHA_256 = ScramMechanism.SHA_256

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from tidelog.client.model.address import Address
+from tidelog.client.model.address import Address, parse_servers
 from tidelog.client.security.client_security import OPEN, ClientSecurity
+from tidelog.client.security.client_tls import client_context
+from tidelog.client.security.sasl_login import SaslLogin
+from tidelog.config.client_config import ClientConfig
+from tidelog.security.security_protocol import SecurityProtocol
+
+DEFAULT_CLIENT_ID: Final = "tidelog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +20,7 @@ class ClientSettings:
     """The times are in ms. A buffer of -1 bytes has the operating system's size."""
 
     bootstrap: tuple[Address, ...]
-    client_id: str = "tidelog"
+    client_id: str = DEFAULT_CLIENT_ID
     security: ClientSecurity = field(default=OPEN, repr=False)
     request_timeout_ms: int = 30_000
     connection_setup_timeout_ms: int = 10_000
@@ -35,3 +42,38 @@ class ClientSettings:
     """Kafka's default is 65,536. The operating system's own buffers grow with the connection's speed, so that a large
     Fetch is up to twice as fast."""
     max_response_bytes: int = 100_000_000
+
+    @classmethod
+    def of(cls, config: ClientConfig) -> ClientSettings:
+        """Return the settings of a configuration. Read the files of TLS. Raise ConfigError with the mistake."""
+        number = config.number
+        return cls(
+            bootstrap=parse_servers("bootstrap.servers", config.texts("bootstrap.servers")),
+            client_id=config.text("client.id") or DEFAULT_CLIENT_ID,
+            security=_security(config),
+            request_timeout_ms=number("request.timeout.ms"),
+            connection_setup_timeout_ms=number("socket.connection.setup.timeout.ms"),
+            connection_setup_timeout_max_ms=number("socket.connection.setup.timeout.max.ms"),
+            connections_max_idle_ms=number("connections.max.idle.ms"),
+            reconnect_backoff_ms=number("reconnect.backoff.ms"),
+            reconnect_backoff_max_ms=number("reconnect.backoff.max.ms"),
+            retry_backoff_ms=number("retry.backoff.ms"),
+            retry_backoff_max_ms=number("retry.backoff.max.ms"),
+            default_api_timeout_ms=number("default.api.timeout.ms"),
+            metadata_max_age_ms=number("metadata.max.age.ms"),
+            send_buffer_bytes=_buffer(config, "send.buffer.bytes"),
+            receive_buffer_bytes=_buffer(config, "receive.buffer.bytes"),
+            max_response_bytes=number("receive.message.max.bytes"),
+        )
+
+
+def _security(config: ClientConfig) -> ClientSecurity:
+    protocol = SecurityProtocol[str(config["security.protocol"]).upper()]
+    return ClientSecurity(
+        tls=client_context(config) if protocol.has_tls else None,
+        sasl=SaslLogin.of(config) if protocol.has_sasl else None,
+    )
+
+
+def _buffer(config: ClientConfig, key: str) -> int:
+    return config.number(key) if config.is_set(key) else -1

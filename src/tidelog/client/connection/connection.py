@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from tidelog.client.connection.api_versions import ApiVersions
 from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.client.connection.stream import Stream
 from tidelog.client.model.errors import (
+    AuthenticationError,
     BrokenResponseError,
     ClientClosedError,
     ClientError,
@@ -260,6 +262,11 @@ class Connection:
                 return error
             case MalformedMessageError():
                 return BrokenResponseError(f"{self.broker} breaks Kafka's protocol: {error}; the connection was closed")
+            case ssl.SSLError() if not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+                return AuthenticationError(
+                    f"TLS with {self.broker} failed: {tls_reason(error)}; does it need the client's certificate "
+                    "(ssl.keystore.location)?"
+                )
             case None:
                 return DisconnectedError(f"{self.broker} has closed the connection")
             case _:
@@ -284,3 +291,8 @@ class Connection:
             return
         again_s = longest_s if self._pending else longest_s - idle_s
         self._idle_timer = self._loop.call_later(max(again_s, 0.001), self._watch_idleness, longest_s)
+
+
+def tls_reason(error: ssl.SSLError) -> str:
+    """Return OpenSSL's reason as readable text."""
+    return str(error.reason or error).lower().replace("_", " ")

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tidelog.client.connection.api_versions import ApiVersions, ranges_of
 from tidelog.client.connection.client_settings import ClientSettings
-from tidelog.client.connection.connection import Connection
+from tidelog.client.connection.connection import Connection, tls_reason
 from tidelog.client.connection.stream import Stream
 from tidelog.client.model.address import Address
 from tidelog.client.model.errors import AuthenticationError, ClientError, DisconnectedError, UnsupportedVersionError
@@ -50,7 +50,7 @@ async def open_connection(
         except TimeoutError:
             failures.append(f"{sockaddr[0]} was not ready within {timeout_ms} ms")
         except OSError as error:
-            failures.append(f"{sockaddr[0]}: {error.strerror or error}")
+            failures.append(f"{sockaddr[0]}: {error.strerror or str(error) or 'the connection was closed'}")
         except DisconnectedError as error:
             failures.append(f"{sockaddr[0]}: {error.message}")
     raise DisconnectedError(f"cannot connect to {broker}: {'; '.join(failures)}")
@@ -103,6 +103,12 @@ async def _stream(
             f"the certificate of {broker} is refused: {error.verify_message}; check ssl.truststore.location, and the "
             "certificate's names (ssl.endpoint.identification.algorithm)"
         ) from None
+    except (ssl.SSLEOFError, ConnectionError) as error:
+        sock.close()
+        if tls is None or isinstance(error, ConnectionRefusedError):
+            raise
+        text = "the connection was closed during the TLS handshake; is it a port with TLS (security.protocol)?"
+        raise DisconnectedError(text) from None
     except ssl.SSLError as error:
         raise AuthenticationError(_tls_text(broker, error)) from None
     except BaseException:
@@ -112,7 +118,7 @@ async def _stream(
 
 
 def _tls_text(broker: str, error: ssl.SSLError) -> str:
-    reason = str(error.reason or error).lower().replace("_", " ")
+    reason = tls_reason(error)
     hint = "; is it a port without TLS?" if reason in ("wrong version number", "record layer failure") else ""
     return f"the TLS handshake with {broker} failed: {reason}{hint}"
 

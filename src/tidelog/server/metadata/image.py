@@ -40,12 +40,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedFormatError
+from tidelog.security.scram_credential import ScramCredential, ScramMechanism
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord
 from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
-from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 from tidelog.storage.checkpoint import uuid_from_text
 
 METADATA_VERSION: Final = "metadata.version"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
-from tidelog.server.security.listener_security import SecurityProtocol
+from tidelog.security.security_protocol import SecurityProtocol
 
 _LISTENER = re.compile(r"(?P<name>[^:]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)")
 _ANY = ("", "0.0.0.0", "::")

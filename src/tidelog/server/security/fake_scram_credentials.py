@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from tidelog.server.security.scram_credential import (
+from tidelog.security.scram_credential import (
     MINIMUM_ITERATIONS,
     ScramCredential,
     ScramMechanism,

@@ -16,6 +16,10 @@ class ListenerConfig:
         self.prefix = f"listener.name.{listener.lower()}."
         self._config = config
 
+    @property
+    def owner(self) -> str:
+        return f"listener {self.listener}"
+
     def __getitem__(self, key: str) -> Value | None:
         """Return the listener's value, else the broker's, else the default."""
         own = self.own(key)

@@ -5,33 +5,15 @@ Source: Kafka's ``SecurityProtocol``, ``ChannelBuilders``.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
+from tidelog.security.security_protocol import SecurityProtocol
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.sasl_settings import SaslSettings
 from tidelog.server.security.tls_settings import TlsSettings
-
-
-class SecurityProtocol(enum.IntEnum):
-    """The protocols. The numbers are Kafka's and are part of a broker's registration."""
-
-    PLAINTEXT = 0
-    SSL = 1
-    SASL_PLAINTEXT = 2
-    SASL_SSL = 3
-
-    @property
-    def has_tls(self) -> bool:
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def has_sasl(self) -> bool:
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
 
 _BUILDER = "principal.builder.class"
 _KAFKAS_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"

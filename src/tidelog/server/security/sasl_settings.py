@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.model import ConfigError
-from tidelog.server.security.jaas_config import LoginModule, parse_jaas_config
+from tidelog.security.jaas_config import LoginModule, parse_jaas_config
+from tidelog.security.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from tidelog.server.security.listener_config import ListenerConfig
 from tidelog.server.security.sasl_exchange import PlainExchange, SaslExchange
-from tidelog.server.security.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from tidelog.server.security.scram_exchange import ScramCredentials, ScramExchange
 
 PLAIN: Final = "PLAIN"

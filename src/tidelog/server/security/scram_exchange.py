@@ -34,9 +34,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from tidelog.security.scram_credential import MINIMUM_ITERATIONS, ScramCredential, ScramMechanism
 from tidelog.server.security.fake_scram_credentials import fake_credential
 from tidelog.server.security.sasl_exchange import OTHER_USER, SaslError
-from tidelog.server.security.scram_credential import MINIMUM_ITERATIONS, ScramCredential, ScramMechanism
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE = r"[!-+\--~]+"

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.controller.decision import Decision, require_bounded
-from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.metadata.requests import DONE, Outcome, ScramDeletion, ScramUpsertion
-from tidelog.server.security.scram_credential import (
+from tidelog.security.scram_credential import (
     MAXIMUM_ITERATIONS,
     MINIMUM_ITERATIONS,
     ScramCredential,
     ScramMechanism,
 )
+from tidelog.server.metadata.controller.decision import Decision, require_bounded
+from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.requests import DONE, Outcome, ScramDeletion, ScramUpsertion
 
 OLDEST_METADATA_VERSION = 11
 """The metadata.version 3.5-IV2, the first with these records."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+from tidelog.security.scram_credential import ScramCredential, ScramMechanism
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
-from tidelog.server.security.scram_credential import ScramCredential, ScramMechanism
 
 _ENOUGH = 64
 

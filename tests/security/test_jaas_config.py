@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import ConfigError
-from tidelog.server.security.jaas_config import parse_jaas_config
+from tidelog.security.jaas_config import parse_jaas_config
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import hmac
 
 import pytest
 
-from tidelog.server.security.scram_credential import (
+from tidelog.security.scram_credential import (
     SCRAM_MECHANISMS,
     ScramCredential,
     ScramMechanism,

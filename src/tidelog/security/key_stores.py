@@ -1,4 +1,4 @@
-"""The key and the trusted certificates of a listener, from Kafka's key store and trust store settings.
+"""The key and the trusted certificates of a listener or a client, from Kafka's key store and trust store settings.
 
 =========  =================================================  ====================================================
 type       key store                                          trust store
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.model import ConfigError
-from tidelog.server.security.listener_config import ListenerConfig
+from tidelog.security.ssl_config import SslConfig
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -47,7 +47,7 @@ class KeyChain(NamedTuple):
         return f"KeyChain({self.chain.count('BEGIN')} certificates)"
 
 
-def key_chain(config: ListenerConfig) -> KeyChain:
+def key_chain(config: SslConfig) -> KeyChain:
     """Return the key and its certificates. Raise ConfigError if there are none, or if they cannot be read."""
     key, chain = config.text("ssl.keystore.key"), config.text("ssl.keystore.certificate.chain")
     location, password = config.text("ssl.keystore.location"), config.text("ssl.keystore.password")
@@ -56,7 +56,7 @@ def key_chain(config: ListenerConfig) -> KeyChain:
         _check_inline(config, kind, "ssl.keystore", bool(location or password), bool(key and chain))
         return _of_pem(config.named("ssl.keystore.key"), f"{key}\n{chain}", config.text("ssl.key.password"))
     if location is None:
-        raise ConfigError(f"{config.named('ssl.keystore.location')}: listener {config.listener} needs a key")
+        raise ConfigError(f"{config.named('ssl.keystore.location')}: {config.owner} needs a key")
     where = f"{config.named('ssl.keystore.location')}: {location}"
     data = _read(where, location)
     if kind == PEM:
@@ -71,7 +71,7 @@ def key_chain(config: ListenerConfig) -> KeyChain:
     return _of_pkcs12(where, data, password)
 
 
-def trusted_certificates(config: ListenerConfig) -> str | None:
+def trusted_certificates(config: SslConfig) -> str | None:
     """Return the certificates in PEM, or None without a trust store. Raise ConfigError if it cannot be read."""
     inline, location = config.text("ssl.truststore.certificates"), config.text("ssl.truststore.location")
     password = config.text("ssl.truststore.password")
@@ -92,14 +92,14 @@ def trusted_certificates(config: ListenerConfig) -> str | None:
     return found
 
 
-def _kind(config: ListenerConfig, key: str) -> str:
+def _kind(config: SslConfig, key: str) -> str:
     kind = str(config[key]).upper()
     if kind not in (PEM, PKCS12, JKS):
         raise ConfigError(f"{config.named(key)}: {config[key]} is not supported; use PEM or PKCS12")
     return kind
 
 
-def _check_inline(config: ListenerConfig, kind: str, group: str, has_file: bool, is_whole: bool) -> None:
+def _check_inline(config: SslConfig, kind: str, group: str, has_file: bool, is_whole: bool) -> None:
     """Raise ConfigError if settings conflict with PEM text in the settings themselves."""
     if kind != PEM:
         raise ConfigError(f"{config.named(group + '.type')} must be PEM if the PEM text is in the settings themselves")

@@ -1,0 +1,1 @@
+"""The parts of TLS and SASL that the broker and the client share: stores, contexts, credentials."""
