@@ -26,8 +26,10 @@ from tidelog.replication import (
     ProposeIsr,
 )
 
-FOLLOWERS = st.sampled_from([2, 3, 4])
-REPLICAS = (1, 2, 3, 4)
+FOLLOWERS = st.sampled_from([2, 3])
+REPLICAS = (1, 2, 3)
+WITHOUT_EPOCH = 3
+"""The follower whose fetches have no broker epoch. Only the epoch protects from a loss of records (KIP-903)."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ class LeaderLife(RuleBasedStateMachine):
                     self.requests.append(proposal)
                 case AdvanceHighWatermark(offset=offset):
                     assert self.log.high_watermark < offset.message_offset <= self.log.end
-                    assert len(self.core.isr) >= 2, "under the minimum"
+                    assert len(self.core.isr) >= min(self.log.min_insync_replicas, len(REPLICAS)), "under the minimum"
                     self.log.high_watermark = offset.message_offset
 
     # --- the leader's log and its followers ---
@@ -107,8 +109,16 @@ class LeaderLife(RuleBasedStateMachine):
         self.log.end += count
         self.run(self.core.appended(self.now_ms))
 
-    @rule(follower=FOLLOWERS, count=st.integers(0, 4), has_epoch=st.booleans(), is_from_the_past=st.booleans())
-    def fetch(self, follower: int, count: int, has_epoch: bool, is_from_the_past: bool) -> None:
+    @rule(count=st.integers(1, 3))
+    def replicate(self, count: int) -> None:
+        """Append, and let every in-sync follower fetch up to the end."""
+        self.append(count)
+        for follower in sorted(self.controller.isr - {1}):
+            for _ in range(2):
+                self.fetch(follower, self.log.end, False)
+
+    @rule(follower=FOLLOWERS, count=st.integers(0, 4), is_from_the_past=st.booleans())
+    def fetch(self, follower: int, count: int, is_from_the_past: bool) -> None:
         """Let a follower append some records, and fetch from its end or, delayed, from an earlier one."""
         self.ends[follower] = min(self.log.end, self.ends[follower] + count)
         offset = max(0, self.ends[follower] - is_from_the_past)
@@ -118,16 +128,16 @@ class LeaderLife(RuleBasedStateMachine):
             log_start_offset=0,
             leader_end_offset=self.log.end,
             now_ms=self.now_ms,
-            broker_epoch=self.controller.brokers.epochs[follower] if has_epoch else -1,
+            broker_epoch=-1 if follower == WITHOUT_EPOCH else self.controller.brokers.epochs[follower],
         )
-        if has_epoch or not self.lost_data(follower):
-            self.run(self.core.fetched(fetch))
+        self.run(self.core.fetched(fetch))
 
     @rule(follower=FOLLOWERS)
     def fetch_of_the_past(self, follower: int) -> None:
         """Deliver a fetch that the follower sent before it restarted."""
         if follower in self.past:
             broker_epoch, offset = self.past[follower]
+            broker_epoch = -1 if follower == WITHOUT_EPOCH else broker_epoch
             self.run(
                 self.core.fetched(
                     FollowerFetch(
@@ -141,9 +151,9 @@ class LeaderLife(RuleBasedStateMachine):
                 )
             )
 
-    def lost_data(self, follower: int) -> bool:
-        """Return True if the leader does not know the follower's newest broker epoch (KIP-903 needs epochs then)."""
-        return self.controller.brokers.epochs[follower] != self.seen_brokers.epochs[follower]
+    @rule(min_isr=st.sampled_from([1, 2, 4]))
+    def configure(self, min_isr: int) -> None:
+        self.log.min_insync_replicas = min_isr
 
     @rule(ms=st.sampled_from([1, LAG_MS // 2, LAG_MS + 1]))
     def wait(self, ms: int) -> None:
@@ -193,7 +203,22 @@ class LeaderLife(RuleBasedStateMachine):
             self.past[follower] = (self.controller.brokers.epochs[follower], self.ends[follower])
             self.controller.brokers.fenced.discard(follower)
             self.controller.brokers.epochs[follower] += 10
-            self.ends[follower] = max(0, self.ends[follower] - lost)
+            if follower != WITHOUT_EPOCH:
+                self.ends[follower] = max(0, self.ends[follower] - lost)
+
+    @rule(follower=FOLLOWERS, lost=st.integers(0, 3))
+    def crash(self, follower: int, lost: int) -> None:
+        """Fence and restart a follower, and let the leader know."""
+        self.fence(follower)
+        self.restart(follower, lost)
+        self.learn(0)
+
+    @rule()
+    def process_pending(self) -> None:
+        """Let the controller process the pending proposal, and its response arrive."""
+        if self.core.pending in self.requests:
+            self.requests.remove(self.core.pending)
+            self.run(self.core.altered(self.core.pending, self.controller.alter(self.core.pending), self.now_ms))
 
     @rule(follower=FOLLOWERS)
     def shut_down(self, follower: int) -> None:
@@ -229,7 +254,7 @@ class LeaderLife(RuleBasedStateMachine):
         for _ in range(8):
             self.now_ms += 1
             for follower in self.ends:
-                self.fetch(follower, self.log.end, True, False)
+                self.fetch(follower, self.log.end, False)
             self.requests = [proposal for proposal in self.requests if proposal == self.core.pending]
             if self.core.pending is not None and not self.requests:
                 self.requests.append(self.core.pending)
