@@ -36,6 +36,8 @@ def test_the_plan_and_the_report(source: Broker, tmp_path: Path) -> None:
     done = run(*own, "--apply").stdout
     assert "2 of 2 partitions are complete" in done
     assert [row["log_end"] for row in rows(*own, "--apply")] == [2, 0]
+    assert {row["severity"] for row in rows("verify", tmp_path / "copy")} <= {None, "note"}
+    assert rows("recover", tmp_path / "copy")
 
 
 def test_json_lines_have_progress_and_partitions(source: Broker, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from tidelog.mirroring.source.source_cluster import SourceCluster
 from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, run_pass
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
 from tidelog.model import StorageError, TidelogError, TopicPartition
+from tidelog.protocol.errors import ErrorCode
 from tidelog.replication.follower import Phase
 from tidelog.replication.follower_commands import (
     Append,
@@ -162,9 +163,11 @@ class Copying:
                             if command.needs_metadata:
                                 self.needs_metadata.set()
                         case Fail():
+                            self.needs_metadata.set()
+                            if command.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+                                continue  # the next metadata has the new leader
                             copy.note_failure(command)
                             self.setup.report(f"{copy.error}")
-                            self.needs_metadata.set()
                             self.has_changed.set()
                         case _:
                             written.append(command)

@@ -87,6 +87,7 @@ class MirrorRun:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._is_stopped = False
+        self._copying: Copying | None = None
 
     def stop(self) -> None:
         """End the run cleanly, as soon as the work in progress is done. Thread rule: any thread."""
@@ -149,7 +150,6 @@ class MirrorRun:
             scheduler = ThreadScheduler(4, clock=environment.clock)
             scheduler.startup()
             stack.callback(scheduler.shutdown)
-            failures: list[TidelogError] = []
             directory = MirrorDirectory(
                 DirectorySetup(
                     fs=environment.fs,
@@ -159,12 +159,12 @@ class MirrorRun:
                     clock=environment.clock,
                     scheduler=scheduler,
                     in_thread=in_thread,
-                    on_failure=failures.append,
+                    on_failure=self._disk_failed,
                 )
             )
             stack.push_async_callback(directory.close)
             await directory.open()
-            copying = Copying(self._copying_setup(source, directory, in_thread))
+            copying = self._copying = Copying(self._copying_setup(source, directory, in_thread))
             stack.push_async_callback(copying.stop)
             rounds = TopicRounds(
                 RoundsSetup(options=options, selection=selection, source=source, directory=directory, copying=copying)
@@ -236,7 +236,7 @@ class MirrorRun:
         interval_s = self._options.metadata_interval_ms / 1000
         while True:
             try:
-                async with asyncio.timeout(interval_s if follows else None):
+                async with asyncio.timeout(interval_s):
                     await copying.needs_metadata.wait()
             except TimeoutError:
                 pass
@@ -257,6 +257,11 @@ class MirrorRun:
             now_ms = self._environment.clock.monotonic_ms()
             self._on_progress(meter.measure(copying.copies.values(), copying.copied_bytes, now_ms))
             await asyncio.sleep(_PROGRESS_S)
+
+    def _disk_failed(self, error: TidelogError) -> None:
+        """End the run. Thread rule: any thread. Before the copying begins, opening the directory raises the error."""
+        if self._loop is not None and self._copying is not None:
+            self._loop.call_soon_threadsafe(self._copying.fail, error)
 
     async def _pause(self, seconds: float) -> None:
         try:
