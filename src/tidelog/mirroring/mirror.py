@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidelog.mirroring.blocking import run_mirror
@@ -27,7 +27,7 @@ def mirror(
     topics: str = ".*",
     groups: bool = True,
     follow: bool = False,
-    command_config: PathLike | None = None,
+    command_config: PathLike | Mapping[str, str] | None = None,
     deleted: str = "keep",
     max_rate: int | None = None,
     min_free: int = DEFAULT_MIN_FREE,
@@ -43,8 +43,8 @@ def mirror(
 
     ``topics`` is a regular expression for complete names. ``groups`` adds committed offsets and transactions. With
     ``follow`` the copy goes on until ``stop`` is set, which any thread may do. ``command_config`` is a client's
-    properties file. ``max_rate`` (bytes a second) and ``min_free`` (bytes) limit the run. ``deleted`` is ``keep`` or
-    ``delete``. The callbacks run in this call's thread. docs/mirror.md describes the rules.
+    properties file, or its settings by Kafka's keys. ``max_rate`` (bytes a second) and ``min_free`` (bytes) limit the
+    run. ``deleted`` is ``keep`` or ``delete``. The callbacks run in this call's thread. docs/mirror.md has the rules.
 
     Raise ClientError if the source cannot be reached or refuses this client. Raise ConfigError for a mistake,
     DirectoryError or LockedError for the directory, and StorageError if the disk fails.
@@ -54,7 +54,9 @@ def mirror(
     servers = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
     options = MirrorOptions(
         directory=path_of(directory).absolute(),
-        source=source_settings(servers, None if command_config is None else Path(command_config)),
+        source=source_settings(
+            servers, Path(command_config) if isinstance(command_config, str | os.PathLike) else command_config
+        ),
         topics=topics,
         with_coordinators=groups,
         follows=follow,

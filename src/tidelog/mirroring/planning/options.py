@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from tidelog.client.connection.client_settings import ClientSettings
-from tidelog.client.model.address import parse_servers
+from tidelog.config.client_config import ClientConfig
 from tidelog.mirroring.target.target_settings import DEFAULT_NODE_ID
+
+_CLIENT_ID: Final = "tidelog-mirror"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +51,12 @@ class MirrorOptions:
     """The time that a run without ``follows`` waits for a partition without a leader."""
 
 
-def source_settings(servers: str, properties: Path | None) -> ClientSettings:
-    """Return the client's settings for the source. Raise ConfigError for a mistake."""
-    return ClientSettings(
-        bootstrap=parse_servers("--from", servers.split(",")),
-        client_id="tidelog-mirror",
-        receive_buffer_bytes=-1,
-    )
+def source_settings(servers: str, properties: Path | Mapping[str, str] | None) -> ClientSettings:
+    """Return the client's settings for the source, from a client's properties file or settings by Kafka's keys.
+
+    Raise ConfigError with every mistake.
+    """
+    path, settings = (properties, {}) if isinstance(properties, Path) else (None, properties or {})
+    config = ClientConfig.load(path, {**settings, "bootstrap.servers": servers})
+    chosen = ClientSettings.of(config)
+    return chosen if config.is_set("client.id") else replace(chosen, client_id=_CLIENT_ID)
