@@ -38,6 +38,8 @@ _OPEN_TRANSACTION_MS: Final = 900_000
 _TRIMS_EVERY: Final = 5
 _KEPT_SEGMENTS: Final = 3
 _ATTEMPTS: Final = 5
+_SHORT_WAIT_S: Final = 5
+"""The timeout for an operation that a later turn repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +202,12 @@ class Load:
         for number in range(self.size.partitions):
             place = KafkaPartition("trimmed", number)
             try:
-                _, end = self._group(GROUP).get_watermark_offsets(place, PATIENCE_S)
+                _, end = self._group(GROUP).get_watermark_offsets(place, _SHORT_WAIT_S)
                 target = KafkaPartition("trimmed", number, max(0, end - self.size.batch_records // 2))
-                self._cluster.admin.delete_records([target])[target].result(PATIENCE_S)
+                deletion = self._cluster.admin.delete_records(
+                    [target], request_timeout=_SHORT_WAIT_S, operation_timeout=_SHORT_WAIT_S
+                )
+                deletion[target].result(PATIENCE_S)
             except KafkaException:
                 continue  # the leader is moving; the next turns try it again
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -265,7 +267,7 @@ def _done_notes(options: MirrorOptions, result: MirrorResult) -> Iterator[str]:
 
 
 def _live_rows(options: MirrorOptions, exit_code: ExitCode) -> Iterator[Row]:
-    """Run in a background thread, and yield rows as they come. Ctrl-C stops the run cleanly."""
+    """Run in a background thread, and yield rows as they come. Ctrl-C and SIGTERM stop the run cleanly."""
     rows: queue.SimpleQueue[Row | MirrorResult | BaseException] = queue.SimpleQueue()
     stop = threading.Event()
 
@@ -284,22 +286,36 @@ def _live_rows(options: MirrorOptions, exit_code: ExitCode) -> Iterator[Row]:
 
     thread = threading.Thread(target=work, name="mirror")
     thread.start()
-    while True:
-        try:
-            row = rows.get()
-        except KeyboardInterrupt:
-            stop.set()
-            continue
-        if isinstance(row, BaseException):
-            thread.join()
-            raise row
-        if isinstance(row, MirrorResult):
-            thread.join()
-            _judge(options, row, exit_code, was_stopped=stop.is_set())
-            yield from ({"kind": "partition", **_done_row(one)} for one in row.partitions)
-            yield from ({"kind": "note", "text": note} for note in row.notes)
-            return
-        yield row
+    with _stopped_by_sigterm(stop):
+        while True:
+            try:
+                row = rows.get()
+            except KeyboardInterrupt:
+                stop.set()
+                continue
+            if isinstance(row, BaseException):
+                thread.join()
+                raise row
+            if isinstance(row, MirrorResult):
+                thread.join()
+                _judge(options, row, exit_code, was_stopped=stop.is_set())
+                yield from ({"kind": "partition", **_done_row(one)} for one in row.partitions)
+                yield from ({"kind": "note", "text": note} for note in row.notes)
+                return
+            yield row
+
+
+@contextmanager
+def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
+    """Set ``stop`` at SIGTERM, if this is the main thread."""
+    if not _in_main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _progress_row(now: MirrorProgress) -> Row:

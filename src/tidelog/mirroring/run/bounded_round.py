@@ -33,6 +33,10 @@ Until = Callable[[Callable[[], bool]], Awaitable[bool]]
 """Waits until the function returns True. It returns False if that takes too long."""
 
 
+class UnknownEndError(TidelogError):
+    """The source does not report a partition's end, usually because it has no leader. A later round may succeed."""
+
+
 class BoundedRound:
     def __init__(self, copying: Copying, until: Until) -> None:
         self._copying = copying
@@ -73,10 +77,12 @@ class BoundedRound:
             if copy is None:
                 continue
             if found.error_code:
-                copy.error = copy.error or TidelogError(
+                copy.error = copy.error or UnknownEndError(
                     f"{partition}: its end at the source is unknown: {error_text(found.error_code)}"
                 )
             else:
+                if isinstance(copy.error, UnknownEndError):
+                    copy.error = None
                 ends[partition] = found.offset
         return ends
 
