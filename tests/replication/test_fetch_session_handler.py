@@ -63,7 +63,9 @@ class TestRequests:
         assert request.partitions[B] == now[B] == session.wanted(B)
 
     def test_new_and_unwanted_partitions_are_sent(self) -> None:
-        assert shape(opened(wanted(A, B)).next_request(wanted(B, C))) == (SESSION, 1, [C], [A])
+        request = opened(wanted(A, B, ids=True)).next_request(wanted(B, C, ids=True))
+        assert shape(request) == (SESSION, 1, [C], [A])
+        assert request.forgotten == (SessionPartition(A, IDS[A]),)
 
     def test_a_change_is_sent_once(self) -> None:
         session = opened(wanted(A, B))
@@ -104,13 +106,13 @@ class TestTopicIds:
         request = session.next_request(wanted(A, ids=True))
         assert (shape(request)[3], request.uses_topic_ids) == ([B], False)
 
-    def test_another_id_of_the_same_name_replaces_the_partition(self) -> None:
+    def test_another_id_of_the_same_name_begins_a_new_session(self) -> None:
         session = opened(wanted(A, B, ids=True))
         now = wanted(A, B, ids=True)
         now[A] = WantedPartition(position=now[A].position, max_bytes=100, topic_id=uuid.UUID(int=9))
         request = session.next_request(now)
-        assert request.partitions == {A: now[A]}
-        assert request.forgotten == (SessionPartition(A, IDS[A]),)
+        assert (request.session_id, request.session_epoch) == (SESSION, 0)
+        assert (request.partitions, request.forgotten) == (now, ())
         assert session.partition(uuid.UUID(int=9), 0) == A
         assert session.partition(IDS[A], 0) is None
 
@@ -120,7 +122,7 @@ class TestTopicIds:
         assert (shape(request)[2:], request.uses_topic_ids) == (([A], []), True)
         session.receive(FetchResponseHead(session_id=SESSION))
         request = session.next_request(wanted(A))
-        assert (shape(request)[2:], request.uses_topic_ids) == (([A], [A]), False)
+        assert (shape(request), request.uses_topic_ids) == ((SESSION, 0, [A], []), False)
 
     def test_responses_name_partitions_by_id(self) -> None:
         session = FetchSessionHandler()

@@ -63,9 +63,8 @@ def wire(request: SessionRequest, version: int) -> FetchRequest:
         topics.append(FetchTopic("" if by_id else name.topic, wanted.topic_id if by_id else None, [fields]))
     for gone in request.forgotten:
         name = gone.topic_partition
-        if by_id or name not in request.partitions:
-            topic = ForgottenTopic("" if by_id else name.topic, gone.topic_id if by_id else None, [name.partition])
-            forgotten.append(topic)
+        topic = ForgottenTopic("" if by_id else name.topic, gone.topic_id if by_id else None, [name.partition])
+        forgotten.append(topic)
     return FetchRequest(
         ReplicaState(),
         max_wait=0,

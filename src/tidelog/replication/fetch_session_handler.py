@@ -12,7 +12,8 @@ partition                                in the next request             as
 =======================================  ==============================  ===========================================
 wanted for the first time                yes                             ``partitions``
 wanted with other fields                 yes                             ``partitions``
-wanted with another topic id             yes, both                       ``partitions``, and the old id ``forgotten``
+wanted with another topic id             yes, with all others            ``partitions`` of a full request, because the
+                                                                         name alone cannot tell both topics apart
 wanted unchanged                         no; the broker remembers it
 wanted no longer                         yes                             ``forgotten``
 =======================================  ==============================  ===========================================
@@ -36,7 +37,7 @@ any other error, or none at all                       no                      fu
 
 Topic ids (Fetch version 13 and later) are used if every partition has one (``uses_topic_ids``).
 One request is in flight at a time. Thread rule: one thread. Source: Kafka's ``FetchSessionHandler`` and
-``FetchMetadata`` (KIP-227, KIP-516).
+``FetchMetadata`` (KIP-227, KIP-516); Kafka keeps the session if a topic id changes.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class SessionRequest:
     session_epoch: int
     partitions: Mapping[TopicPartition, WantedPartition]
     forgotten: tuple[SessionPartition, ...]
-    """Partitions that left the session. Versions below 13 leave out the names that ``partitions`` has again."""
+    """Partitions that left the session. ``partitions`` has none of these names."""
     uses_topic_ids: bool
     """True if version 13 or later can be used."""
 
@@ -118,6 +119,8 @@ class FetchSessionHandler:
     def next_request(self, wanted: Mapping[TopicPartition, WantedPartition]) -> SessionRequest:
         """Return the next request for these partitions. The broker reads them in this order."""
         forgotten: list[SessionPartition] = []
+        if any(self._replaces(name, partition) for name, partition in wanted.items()):
+            self._forget(keeps_id=True)
         if self._is_full:
             changed = self._partitions = dict(wanted)
         else:
@@ -185,6 +188,11 @@ class FetchSessionHandler:
         if not keeps_id:
             self.session_id = INVALID_SESSION_ID
 
+    def _replaces(self, name: TopicPartition, wanted: WantedPartition) -> bool:
+        """Return True if the session has another topic of that name."""
+        before = self._partitions.get(name)
+        return before is not None and before.topic_id not in (None, wanted.topic_id)
+
     def _change(
         self, wanted: Mapping[TopicPartition, WantedPartition]
     ) -> tuple[dict[TopicPartition, WantedPartition], list[SessionPartition]]:
@@ -195,10 +203,9 @@ class FetchSessionHandler:
             now = wanted.get(name)
             if now is None:
                 del self._partitions[name]
+                forgotten.append(SessionPartition(name, before.topic_id))
             elif now != before:
                 self._partitions[name] = changed[name] = now
-            if now is None or before.topic_id not in (None, now.topic_id):
-                forgotten.append(SessionPartition(name, before.topic_id))
         for name, now in wanted.items():
             if name not in self._partitions:
                 self._partitions[name] = changed[name] = now
