@@ -77,7 +77,7 @@ soak: everything ## the slow tests (the long fuzz and crash runs), and the mutan
 	exit $$status
 
 sim: venv ## simulate replication under failures (SEEDS=1000, SEEDS=17..17 tells a story, FAULT=list, WHOLE=1: not shrunk)
-	@PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FAULT),--fault $(FAULT)) $(if $(WHOLE),--whole)
+	@PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FAULT),--fault $(FAULT)) $(if $(EVENTS),--events $(EVENTS)) $(if $(WHOLE),--whole)
 
 mutants: venv ## break one rule at a time, and show the test that fails (NAMES="a b": some mutants)
 	@$(BIN)/python scripts/mutants.py $(NAMES)

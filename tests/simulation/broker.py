@@ -65,7 +65,7 @@ class Broker:
         observer: Observer,
     ) -> None:
         self.node_id = node_id
-        self.machine = Machine(node_id, shape, clock)
+        self.machine = Machine(node_id, shape, clock, controller.touched)
         self.leading: dict[int, LeadingDriver] = {}
         """The partitions that the broker leads, by its own metadata."""
         self.partitions: dict[int, PartitionState] = {}
@@ -148,6 +148,7 @@ class Broker:
 
     def _entered(self, state: BrokerState) -> None:
         assert self.life is not None
+        self._controller.touch_all()
         if state is BrokerState.RECOVERY:
             self._load()
         elif state is BrokerState.SHUTTING_DOWN:

@@ -15,7 +15,7 @@ from log_maker import BASE_TIME
 from simulation.batches import MAX_RECORDS, read_prints
 from simulation.broker import Broker
 from simulation.controller import SESSION_TIMEOUT_MS, Controller
-from simulation.history import History, name_of
+from simulation.history import History, listed, name_of
 from simulation.invariants import InvariantBroken, Invariants
 from simulation.leading import LAG_TIME_MS, PendingAck
 from simulation.network import CONTROLLER, Message, Network
@@ -27,7 +27,6 @@ from tidelog.testing import ManualClock, PowerLoss
 
 _STEP_MS = 20
 _BEGINNING_MS, _SETTLING_MS = 10, 500
-_BEGINNING_ROUNDS = 4
 _SETTLING_ROUNDS = 120
 _ALL_ENTRIES = 1 << 30
 _RUNNING = (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
@@ -92,6 +91,9 @@ class Cluster:
             Kind.DELIVER: self._deliver_any,
             Kind.LOSE: self._lose,
             Kind.DOUBLE: self._double,
+            Kind.HOLD: self._hold,
+            Kind.RELEASE: lambda _: self.network.release(),
+            Kind.GIVE_UP: self.network.give_up,
             Kind.PRODUCE: self._produce,
             Kind.CONSUME: self._consume,
             Kind.METADATA: self._read_metadata,
@@ -108,6 +110,7 @@ class Cluster:
             Kind.DELETE_RECORDS: self._delete_records,
             Kind.ELECT: self._elect,
             Kind.REASSIGN: self._reassign,
+            Kind.CONTROLLER_RESTART: lambda _: self.controller.restart(self.clock.now),
         }
 
     # --- the run ---
@@ -115,13 +118,21 @@ class Cluster:
     def run(self) -> None:
         for broker in self.brokers.values():
             broker.start()
-        for _ in range(_BEGINNING_ROUNDS):
+        while not all(map(self.controller.image.is_active, self.brokers)):
             self._round(_BEGINNING_MS)
         self.controller.create_partitions(self.plan.shape)
         for broker in self.brokers.values():
             broker.read_metadata(_ALL_ENTRIES)
         self.invariants.check()
-        self.history.step = 0
+        self.history.begin()
+        for partition, state in self.controller.partitions.items():
+            self.history.note(
+                "broker {} leads {} in epoch {}, and the in-sync replicas are {}",
+                state.leader,
+                name_of(partition),
+                state.leader_epoch,
+                listed(state.isr),
+            )
         for event in self.plan.events:
             self.step(event)
         self.settle()
@@ -136,6 +147,7 @@ class Cluster:
         """Heal everything, and let the cluster recover until every replica has every record."""
         self.history.note("the network heals, and all brokers start")
         self.network.heal()
+        self.network.release()
         problem: InvariantBroken | None = None
         for _ in range(_SETTLING_ROUNDS):
             for broker in self.brokers.values():
@@ -194,12 +206,15 @@ class Cluster:
     # --- messages ---
 
     def _exchange(self, number: int) -> None:
-        """Deliver a message, and the response to it at once."""
-        message = self._take(number)
-        if message is not None:
+        """Deliver up to four messages, each with the response to it."""
+        for at in range(1 + (number >> 26) % 4):
+            message = self._take(number >> at)
+            if message is None:
+                return
             self._deliver(message)
             if not message.is_response:
                 self._deliver_response(message)
+            self.invariants.check()
 
     def _deliver_response(self, request: Message) -> None:
         for at in range(len(self.network.in_flight) - 1, -1, -1):
@@ -217,6 +232,11 @@ class Cluster:
         in_flight = self.network.in_flight
         if in_flight:
             self.network.lose(number % len(in_flight))
+
+    def _hold(self, number: int) -> None:
+        in_flight = self.network.in_flight
+        if in_flight:
+            self.network.hold(number % len(in_flight))
 
     def _double(self, number: int) -> None:
         """Deliver a request that stays in flight, so that it arrives again."""
@@ -287,29 +307,35 @@ class Cluster:
         ]
         if behind:
             broker = behind[number % len(behind)]
-            self._do(broker, lambda: broker.read_metadata(1 + (number >> 8) % 3))
+            self._do(broker, lambda: broker.read_metadata(1 + (number >> 8) % 6))
 
     def _wait(self, number: int) -> None:
-        """Let up to two seconds pass, and run the timers of one broker or of all."""
-        self.clock.now += number % 2000
+        """Let up to three seconds pass. Timers run, and most brokers exchange heartbeats with the controller."""
+        self.clock.now += number % 3000
         self.controller.tick(self.clock.now)
-        chosen = self._ids if number & (1 << 20) else [self._ids[(number >> 12) % len(self._ids)]]
-        for node_id in chosen:
-            broker = self.brokers[node_id]
-            self._do(broker, broker.tick)
+        left_out = self._ids[(number >> 12) % len(self._ids)] if (number >> 20) % 4 == 0 else None
+        for node_id, broker in self.brokers.items():
+            if node_id != left_out:
+                self._do(broker, broker.tick)
+                self._exchange_with_controller(broker)
 
     def _stall(self, number: int) -> None:
         """Let more time pass than the lag time or a session, while only some of the brokers run."""
-        awake = [broker for broker in self.brokers.values() if broker.is_up and (number >> broker.node_id) & 1]
+        awake = [broker for broker in self.brokers.values() if (number >> broker.node_id) & 1]
         for _ in range(6):
             self.clock.now += max(LAG_TIME_MS, SESSION_TIMEOUT_MS) // 5
             for broker in awake:
                 self._do(broker, broker.tick)
-            for message in list(self.network.in_flight):
-                if message.receiver == CONTROLLER and message in self.network.in_flight:
-                    self.network.in_flight.remove(message)
-                    self._deliver(message)
+                self._exchange_with_controller(broker)
             self.controller.tick(self.clock.now)
+
+    def _exchange_with_controller(self, broker: Broker) -> None:
+        """Deliver a broker's requests to the controller, and the responses to them."""
+        for message in [one for one in self.network.in_flight if one.receiver == CONTROLLER]:
+            if message.sender == broker.node_id:
+                self.network.in_flight.remove(message)
+                self._deliver(message)
+                self._deliver_response(message)
 
     def _block(self, number: int) -> None:
         """Block the way from one node to another, or both ways."""
@@ -345,9 +371,18 @@ class Cluster:
         broker.crashed(number >> 1 if loses else None)
 
     def _start(self, number: int) -> None:
+        """Start a broker. Mostly it joins the cluster in the same step."""
         down = [broker for broker in self.brokers.values() if not broker.is_up]
-        if down:
-            self._start_broker(down[number % len(down)])
+        if not down:
+            return
+        broker = down[number % len(down)]
+        self._start_broker(broker)
+        for _ in range(5 if (number >> 8) % 4 else 0):
+            self._exchange_with_controller(broker)
+            if broker.is_up and self.network.connects(broker.node_id, CONTROLLER):
+                self._do(broker, partial(broker.read_metadata, _ALL_ENTRIES))
+            self.clock.now += _BEGINNING_MS
+            self._do(broker, broker.tick)
 
     def _start_broker(self, broker: Broker) -> None:
         self._act(broker, broker.start)

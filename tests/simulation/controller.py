@@ -67,8 +67,10 @@ class Controller:
             "unclean.leader.election.enable": str(shape.unclean_elections).lower(),
         }
         self.partitions = topic.partitions
-        self.on_election: Callable[[int, PartitionState, PartitionState], None] = lambda *_: None
-        """Called with the partition and its states before and after each change of the leader epoch."""
+        self.on_change: Callable[[int, PartitionState, PartitionState], None] = lambda *_: None
+        """Called with the partition and its states before and after each change."""
+        self.touched: set[int] = set()
+        """The partitions whose state or logs have changed since the last check of the invariants."""
         self._sessions = BrokerSessions(session_timeout_ms=SESSION_TIMEOUT_MS)
 
     def create_partitions(self, shape: Shape) -> None:
@@ -85,6 +87,7 @@ class Controller:
 
     def restart(self, now_ms: int) -> None:
         """Forget the sessions: every unfenced broker gets a full one."""
+        self._history.note("the controller restarts")
         registered = (self._registered(broker_id) for broker_id in self.image.brokers)
         self._sessions = BrokerSessions.activate(
             (one for one in registered if one is not None), session_timeout_ms=SESSION_TIMEOUT_MS, now_ms=now_ms
@@ -242,9 +245,14 @@ class Controller:
         changed = {number: self.partitions[number] for _, number in change.partitions}
         brokers_changed = {broker_id: self.image.brokers[broker_id] for broker_id in change.brokers}
         self.log.append(MetadataEntry(self.end_offset, changed, brokers_changed))
+        self.touch_all()
         for (_, number), delta in change.partitions.items():
             assert delta.before is not None
             self._tell(number, delta.before, self.partitions[number])
+            self.on_change(number, delta.before, self.partitions[number])
+
+    def touch_all(self) -> None:
+        self.touched.update(self.partitions)
 
     def _tell(self, number: int, before: PartitionState, after: PartitionState) -> None:
         if after.leader_epoch != before.leader_epoch:
@@ -258,7 +266,6 @@ class Controller:
                     after.leader_epoch,
                     "" if after.leader in (*before.isr, *before.elr) else ", uncleanly",
                 )
-            self.on_election(number, before, after)
         if after.isr != before.isr:
             self._history.note(
                 "the in-sync replicas of {} are {} in partition epoch {}",

@@ -191,7 +191,10 @@ def _ignores_broker_epochs() -> list[Patch]:
 
 def _forgets_pending_isr() -> list[Patch]:
     withdrawn = in_sync_replicas.WITHDRAWN_ERRORS | {ErrorCode.NEW_LEADER_ELECTED}
-    return [(in_sync_replicas, "WITHDRAWN_ERRORS", withdrawn)]
+    return [
+        (in_sync_replicas, "WITHDRAWN_ERRORS", withdrawn),
+        (InSyncReplicas, "_is_about_to_join", lambda *_: False),
+    ]
 
 
 def _advances_below_minimum() -> list[Patch]:

@@ -17,6 +17,10 @@ class History:
         self.step = 0
         self.lines: list[tuple[int, str]] = []
 
+    def begin(self) -> None:
+        """Begin at step 0, without the lines so far."""
+        self.step, self.lines = 0, []
+
     def note(self, text: str, *values: object) -> None:
         """Add a line. ``text`` is a format for ``values``."""
         if self.is_kept:

@@ -13,12 +13,14 @@ in-sync replicas        each in-sync or eligible replica that is up has every co
                         a clean election can choose has them
 high watermark          never above the log end; never falls within a leader epoch of one run of a broker
 acknowledged records    a record with acks=all is committed, and at least min.insync.replicas brokers wrote it
+eligible                a broker that joins the in-sync replicas is neither fenced nor shutting down
 epoch cache             each record's epoch in its batch is the one in the log's epoch cache
 ======================  ===================================================================================
 
 An unclean election may lose committed records: exactly the records that the new leader's log does not have.
-``committed`` ends there then. The other replicas are *doubtful* from that offset on until they agree with a leader of
-that election or later. A replica that is down is not compared: its disk decides its contents at the next start.
+``committed`` ends there then. The other replicas are *doubtful* where they differ from it, until they agree with a
+leader of that election or later. A replica that is down is not compared:
+its disk decides its contents at the next start.
 """
 
 from __future__ import annotations
@@ -50,8 +52,6 @@ class _Partition:
     """The broker that leads in each epoch."""
     unclean_epoch: int = 0
     """The leader epoch of the last unclean election; 0 before the first one."""
-    unclean_start: int = 0
-    """The log end of the leader of that election: other records from this offset on may be lost."""
     is_undecided: bool = False
     """An unclean election has taken place, and its leader has not begun to lead yet."""
     deleted: int = 0
@@ -71,7 +71,7 @@ class Invariants:
         self._agreed: dict[tuple[int, int], int] = {}
         """The leader epoch of the last fetch response, from which a follower's high watermark comes."""
         self.acknowledged = 0
-        controller.on_election = self._elected
+        controller.on_change = self._changed
 
     # --- reports ---
 
@@ -109,7 +109,7 @@ class Invariants:
         for partition, replica in broker.machine.replicas.items():
             found = self._partitions[partition]
             if found.unclean_epoch:
-                replica.doubtful_from = found.unclean_start
+                replica.doubtful_from = _common(found, replica)
 
     def acknowledge(self, broker: Broker, partition: int, ack: PendingAck, epoch: int) -> None:
         """Check a record that is acknowledged with acks=all."""
@@ -142,9 +142,10 @@ class Invariants:
     # --- checks ---
 
     def check(self) -> None:
-        """Check everything. Raise InvariantBroken."""
-        for partition in self._partitions:
-            self.check_partition(partition)
+        """Check the partitions that have changed since the last check. Raise InvariantBroken."""
+        touched = self._controller.touched
+        while touched:
+            self.check_partition(touched.pop())
 
     def check_partition(self, partition: int) -> None:
         found = self._partitions[partition]
@@ -206,19 +207,34 @@ class Invariants:
 
     # --- inside ---
 
-    def _elected(self, partition: int, before: PartitionState, after: PartitionState) -> None:
-        if after.leader in (NO_LEADER, before.leader, *before.isr, *before.elr):
+    def _changed(self, partition: int, before: PartitionState, after: PartitionState) -> None:
+        """Note an unclean election, and check new in-sync replicas."""
+        complete = {*before.isr, *before.elr}
+        if self._may_be_unclean and after.leader == NO_LEADER and after.isr and not before.isr:
+            # The cancelled reassignment of a topic with unclean elections leaves its first replica as the in-sync one.
+            if not complete.intersection(after.isr):
+                self._note_unclean(partition, after)
             return
-        is_last_known = before.last_known_elr == (after.leader,) and not before.isr and not before.elr
-        if self._may_be_unclean or is_last_known:
-            found = self._partitions[partition]
-            found.is_undecided, found.unclean_epoch = True, after.leader_epoch
+        for broker_id in set(after.isr) - set(before.isr):
+            if not self._controller.image.is_active(broker_id):
+                raise InvariantBroken(
+                    "eligible",
+                    f"broker {broker_id} joins the in-sync replicas of {name_of(partition)}, but it is fenced or shuts"
+                    " down",
+                )
+        if after.leader not in (NO_LEADER, before.leader, *complete):
+            is_last_known = before.last_known_elr == (after.leader,) and not before.isr
+            if self._may_be_unclean or is_last_known:
+                self._note_unclean(partition, after)
+
+    def _note_unclean(self, partition: int, state: PartitionState) -> None:
+        found = self._partitions[partition]
+        found.is_undecided, found.unclean_epoch = True, state.leader_epoch
 
     def _lose(self, found: _Partition, partition: int, epoch: int, leader: Replica) -> None:
         """End ``committed`` where the uncleanly elected leader's log differs from it."""
-        committed, prints = found.committed, leader.prints
-        end = min(len(committed), len(prints))
-        same = next((at for at in range(max(leader.start, found.deleted), end) if committed[at] != prints[at]), end)
+        committed = found.committed
+        same = _common(found, leader)
         if same < len(committed):
             self._history.note(
                 "the unclean election loses the committed records of {} from offset {} to {}",
@@ -226,13 +242,12 @@ class Invariants:
                 same,
                 len(committed) - 1,
             )
-        committed[same:] = prints[same : leader.high_watermark]
-        found.is_undecided, found.unclean_epoch, found.unclean_start = False, epoch, same
+        committed[same:] = leader.prints[same : leader.high_watermark]
+        found.is_undecided, found.unclean_epoch = False, epoch
         for broker in self._brokers.values():
             replica = broker.machine.replicas.get(partition)
             if replica is not None and replica is not leader:
-                doubtful = replica.doubtful_from
-                replica.doubtful_from = same if doubtful is None else min(same, doubtful)
+                replica.doubtful_from = _common(found, replica)
 
     def _check_replica(self, found: _Partition, broker: Broker, replica: Replica) -> None:
         watermark, name = replica.high_watermark, name_of(replica.partition)
@@ -292,3 +307,11 @@ class Invariants:
                 f" {state.partition_epoch}, but its log does not have all committed records: it ends at {replica.end},"
                 f" and offsets below {end} are committed",
             )
+
+
+def _common(found: _Partition, replica: Replica) -> int:
+    """Return the offset up to which a log agrees with the committed records."""
+    committed, prints = found.committed, replica.prints
+    end = min(len(committed), len(prints))
+    start = min(end, max(replica.start, found.deleted))
+    return next((at for at in range(start, end) if committed[at] != prints[at]), end)

@@ -28,9 +28,11 @@ _INDEX_BYTES = 48
 
 
 class Machine:
-    def __init__(self, node_id: int, shape: Shape, clock: Clock) -> None:
+    def __init__(self, node_id: int, shape: Shape, clock: Clock, touched: set[int]) -> None:
+        """``touched`` takes the partitions whose logs change."""
         self._node_id = node_id
         self._clock = clock
+        self._touched = touched
         self._config = _config(shape)
         self.disk = SimulatedDisk(clock=clock)
         self.directory: LogDirectory | None = None
@@ -116,7 +118,7 @@ class Machine:
         name = PartitionDirectoryName.parse(TopicPartition(TOPIC, partition).directory_name)
         opening = LogOpening(clock=self._clock, is_sole_replica=False, config_of=lambda _topic: self._config)
         log = self.directory.open_log(_ROOT / str(TopicPartition(TOPIC, partition).directory_name), name, opening)
-        return Replica(self._node_id, partition, log, self.written.setdefault(partition, set()))
+        return Replica(self._node_id, partition, log, self.written.setdefault(partition, set()), self._touched)
 
 
 _CONFIGS: dict[tuple[int | None, int, int], LogConfig] = {}

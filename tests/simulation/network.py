@@ -33,6 +33,8 @@ class Message(NamedTuple):
 class Network:
     def __init__(self) -> None:
         self.in_flight: list[Message] = []
+        self._held: list[Message] = []
+        """Messages that arrive only after ``release``, long after later ones."""
         self._blocked: set[tuple[int, int]] = set()
         self._last_id = 0
 
@@ -54,6 +56,20 @@ class Network:
         message = self.in_flight.pop(number)
         self._fail(message)
         return message
+
+    def hold(self, number: int) -> None:
+        """Delay a message until ``release``."""
+        self._held.append(self.in_flight.pop(number))
+
+    def release(self) -> None:
+        self.in_flight += self._held
+        self._held = []
+
+    def give_up(self, number: int) -> None:
+        """Let the sender of a request stop waiting. The request still arrives later."""
+        requests = [message for message in (*self._held, *self.in_flight) if not message.is_response]
+        if requests:
+            self._fail(requests[number % len(requests)])
 
     # --- blocked ways ---
 
@@ -81,10 +97,11 @@ class Network:
 
     def forget(self, node: int) -> None:
         """Drop the messages to a crashed node. Requests fail; those of the node itself may still arrive."""
-        for message in [one for one in self.in_flight if one.receiver == node]:
-            self.in_flight.remove(message)
-            if not message.is_response:
-                self._fail(message)
+        for messages in (self._held, self.in_flight):
+            for message in [one for one in messages if one.receiver == node]:
+                messages.remove(message)
+                if not message.is_response:
+                    self._fail(message)
 
     # --- inside ---
 

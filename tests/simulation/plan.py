@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -21,36 +22,43 @@ EVENTS = 260
 class Kind(enum.Enum):
     """The event of a step, with its usual weight."""
 
-    EXCHANGE = "exchange", 300
-    """A message arrives, and the response to it too."""
-    DELIVER = "deliver", 120
+    EXCHANGE = "exchange", 420
+    """A few messages arrive, and the responses to them too."""
+    DELIVER = "deliver", 80
     """A message arrives."""
     LOSE = "lose", 12
     DOUBLE = "double", 12
     """A request arrives twice."""
-    PRODUCE = "produce", 110
-    CONSUME = "consume", 40
-    METADATA = "metadata", 90
+    HOLD = "hold", 14
+    """A message is delayed for a long time."""
+    RELEASE = "release", 10
+    """The delayed messages can arrive."""
+    GIVE_UP = "give up", 10
+    """A client stops waiting for a response. Its request may still arrive."""
+    PRODUCE = "produce", 120
+    CONSUME = "consume", 30
+    METADATA = "metadata", 170
     """A broker reads the metadata log."""
-    WAIT = "wait", 60
+    WAIT = "wait", 100
     """Time passes; timers run."""
     STALL = "stall", 7
     """A broker is not scheduled for longer than its session, or its followers' lag time."""
     BLOCK = "block", 8
     """A way between two nodes loses all messages."""
     HEAL = "heal", 12
-    CRASH = "crash", 8
+    CRASH = "crash", 12
     """A broker's process is killed, or its machine loses its power."""
-    CRASH_AT_CALL = "crash at a disk call", 8
-    START = "start", 30
-    SHUT_DOWN = "shut down", 6
+    CRASH_AT_CALL = "crash at a disk call", 10
+    START = "start", 50
+    SHUT_DOWN = "shut down", 9
     """A controlled shutdown begins."""
     FLUSH = "flush", 14
     CHECKPOINT = "checkpoint", 14
     DELETE_RECORDS = "delete records", 8
-    ELECT = "elect", 10
+    ELECT = "elect", 16
     """The preferred leader is elected."""
     REASSIGN = "reassign", 4
+    CONTROLLER_RESTART = "controller restart", 3
 
     def __init__(self, words: str, weight: int) -> None:
         self.words = words
@@ -65,6 +73,8 @@ _NUMBERS = 1 << 30
 class Event(NamedTuple):
     kind: Kind
     number: int
+    place: int
+    """The place in the plan of its seed, from 1. A shrunk plan is a seed with the places that are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +115,14 @@ class Plan:
     def with_events(self, events: tuple[Event, ...]) -> Plan:
         return replace(self, events=events)
 
+    def only(self, places: Collection[int]) -> Plan:
+        """Return the plan with the events at ``places``."""
+        return self.with_events(tuple(event for event in self.events if event.place in places))
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(event.place for event in self.events)
+
 
 def plan_of(seed: int, length: int = EVENTS) -> Plan:
     """Return the plan of a seed, always the same one."""
@@ -125,7 +143,8 @@ def plan_of(seed: int, length: int = EVENTS) -> Plan:
     weights = [_weight(kind, source) for kind in _KINDS]
     totals = list(accumulate(weights))
     kinds = source.choices(_KINDS, cum_weights=totals, k=length)
-    return Plan(seed=seed, shape=shape, events=tuple(Event(kind, source.randrange(_NUMBERS)) for kind in kinds))
+    events = tuple(Event(kind, source.randrange(_NUMBERS), place) for place, kind in enumerate(kinds, 1))
+    return Plan(seed=seed, shape=shape, events=events)
 
 
 def _weight(kind: Kind, source: random.Random) -> float:

@@ -18,14 +18,15 @@ _EVERYTHING = 1 << 30
 
 
 class Replica:
-    __slots__ = ("doubtful_from", "log", "node_id", "partition", "prints", "runs", "written")
+    __slots__ = ("doubtful_from", "log", "node_id", "partition", "prints", "runs", "touched", "written")
 
-    def __init__(self, node_id: int, partition: int, log: PartitionLog, written: set[int]) -> None:
-        """``written`` takes the prints of all records that are appended."""
+    def __init__(self, node_id: int, partition: int, log: PartitionLog, written: set[int], touched: set[int]) -> None:
+        """``written`` takes the prints of all records that are appended, ``touched`` the partition at each change."""
         self.node_id = node_id
         self.partition = partition
         self.log = log
         self.written = written
+        self.touched = touched
         self.prints: list[int] = []
         """The print of each offset from 0 on."""
         self.runs: list[tuple[int, int]] = []
@@ -73,6 +74,7 @@ class Replica:
 
     def append_as_leader(self, number: int, records: int, epoch: int) -> int:
         """Append batch ``number`` and return its base offset."""
+        self.touched.add(self.partition)
         result = self.log.append_as_leader(bytearray(batch_bytes(number, records)), leader_epoch=epoch)
         first = len(self.prints)
         assert result.first_offset == first, result
@@ -80,6 +82,7 @@ class Replica:
         return first
 
     def append_as_follower(self, data: bytes, epoch: int) -> None:
+        self.touched.add(self.partition)
         self.log.append_as_follower(data, epoch)
         for base_offset, prints in read_prints(data):
             if epoch_of(prints[0]) > epoch:
@@ -88,11 +91,13 @@ class Replica:
         self._require_agreement()
 
     def truncate_to(self, offset: int) -> None:
+        self.touched.add(self.partition)
         self.log.truncate_to(offset)
         self._cut(self.log.end_offset)
 
     def start_over_at(self, offset: int) -> None:
         """Remove all records; the log continues at ``offset``."""
+        self.touched.add(self.partition)
         self.log.truncate_fully_and_start_at(offset)
         self.prints = [NO_RECORD] * offset
         self.runs = []
@@ -100,17 +105,21 @@ class Replica:
         self._require_agreement()
 
     def begin_epoch(self, epoch: int) -> None:
+        self.touched.add(self.partition)
         self.log.begin_epoch(epoch)
 
     def update_high_watermark(self, offset: int) -> None:
         """Set a follower's high watermark."""
+        self.touched.add(self.partition)
         self.log.update_high_watermark(offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move a leader's high watermark forward, if it is below ``offset``."""
+        self.touched.add(self.partition)
         return self.log.maybe_increment_high_watermark(LogOffsetMetadata(offset)) is not None
 
     def delete_below(self, offset: int) -> bool:
+        self.touched.add(self.partition)
         return self.log.maybe_increment_log_start_offset(offset)
 
     # --- comparisons ---
