@@ -108,6 +108,7 @@ map: venv ## write what is made from code: the file map, pages of docs/, and the
 	@$(BIN)/python scripts/metric_page.py
 	@$(BIN)/python scripts/api_page.py
 	@$(BIN)/python scripts/message_types.py
+	@PYTHONPATH=tests $(BIN)/python -m simulation.page
 
 bench: everything ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))

@@ -220,9 +220,11 @@ def _begins_at_log_end() -> list[Patch]:
     original = LeadingDriver.lead
 
     def lead(self: LeadingDriver, state: PartitionState, now_ms: int) -> None:
-        self.replica.update_high_watermark(self.replica.end)
+        is_new = not self.core.is_leader
         original(self, state, now_ms)
-        self._outside.advanced(self.replica.partition)
+        if is_new:
+            self.replica.update_high_watermark(self.replica.end)
+            self._outside.advanced(self.replica.partition)
 
     return [(LeadingDriver, "lead", lead)]
 

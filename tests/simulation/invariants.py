@@ -215,7 +215,7 @@ class Invariants:
             if not complete.intersection(after.isr):
                 self._note_unclean(partition, after)
             return
-        for broker_id in set(after.isr) - set(before.isr):
+        for broker_id in set(after.isr) - {*before.isr, after.leader}:
             if not self._controller.image.is_active(broker_id):
                 raise InvariantBroken(
                     "eligible",
