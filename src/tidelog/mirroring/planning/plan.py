@@ -24,7 +24,7 @@ from typing import Final
 from tidelog.client.cluster.cluster_client import ClusterClient
 from tidelog.mirroring.planning.options import MirrorOptions
 from tidelog.mirroring.source.source_cluster import Denied, SourceCluster
-from tidelog.mirroring.source.source_topics import SourceTopic, TopicSelection
+from tidelog.mirroring.source.source_topics import COORDINATOR_TOPICS, SourceTopic, TopicSelection
 from tidelog.mirroring.target.directory_survey import DirectorySurvey, survey_directory
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.protocol.errors import error_text
@@ -173,7 +173,8 @@ class _Planner:
     def deleted(self, topics: Mapping[str, SourceTopic], selection: TopicSelection) -> Iterator[PlannedPartition]:
         for partition, end in sorted(self.survey.log_ends.items()):
             topic_id = self.survey.topic_ids.get(partition.topic)
-            if topic_id is not None and partition.topic not in topics and selection.fits(partition.topic):
+            is_known = partition.topic in topics or partition.topic in COORDINATOR_TOPICS
+            if topic_id is not None and not is_known and selection.fits(partition.topic):
                 yield PlannedPartition(partition=partition, topic_id=topic_id, state=DELETED, copy_end=end)
 
 

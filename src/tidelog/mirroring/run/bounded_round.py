@@ -3,11 +3,13 @@
 =====  ===========================================================  ==================================================
 step   what happens                                                 so that
 =====  ===========================================================  ==================================================
-1      the ends of the coordinators' topics are read                their records up to there belong to data that the
-                                                                    source has already
+1      the ends of the coordinators' topics are read. If the        their records up to there belong to data that the
+       source forbids reading the offsets' topic, its groups'       source has already
+       offsets are asked for
 2      the ends of all other topics are read, and their data is     every committed offset of step 1 is at or below
        copied up to there                                           its partition's end in the copy
-3      ``__consumer_offsets`` is copied up to step 1                no group is ahead of its data
+3      ``__consumer_offsets`` is copied up to step 1, or the        no group is ahead of its data
+       offsets of step 1 are written
 4      ``__transaction_state`` is copied up to step 1               each completed transaction has its markers
 5      ``__transaction_state`` is copied on, up to its end now, or  a transaction whose marker is in the copy is at
        to the first completion whose markers are missing            least prepared; a broker on the copy completes it
@@ -23,7 +25,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from tidelog.mirroring.run.copying import Copying
 from tidelog.mirroring.run.partition_copy import PartitionCopy
+from tidelog.mirroring.source.group_offsets import read_group_offsets
 from tidelog.mirroring.source.source_topics import COORDINATOR_TOPICS
+from tidelog.mirroring.target.group_writer import GroupWriter
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.protocol.errors import error_text
@@ -38,19 +42,25 @@ class UnknownEndError(TidelogError):
 
 
 class BoundedRound:
-    def __init__(self, copying: Copying, until: Until) -> None:
+    def __init__(self, copying: Copying, until: Until, groups: GroupWriter | None = None) -> None:
+        """``groups`` writes committed offsets if the source's own records of them cannot be read."""
         self._copying = copying
         self._until = until
+        self._groups = groups
 
     async def run(self, *, timeout_s: float) -> bool:
         """Run the steps. Return False if the round ended early, because of a partition with an error."""
         coordinators = [one for one in self._copying.copies if one.topic in COORDINATOR_TOPICS]
         data = [one for one in self._copying.copies if one.topic not in COORDINATOR_TOPICS]
+        writer = None if GROUP_METADATA_TOPIC in self._copying.ids else self._groups
+        offsets = None if writer is None else await read_group_offsets(self._copying.setup.source.client)
         coordinator_ends = await self._ends(coordinators, timeout_s)
         data_ends = await self._ends(data, timeout_s)
         is_whole = await self._reach(data_ends)
         if not is_whole or len(data_ends) < len(data) or len(coordinator_ends) < len(coordinators):
             return False
+        if writer is not None and offsets is not None:
+            await writer.write(offsets)
         for topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
             if not await self._reach({one: end for one, end in coordinator_ends.items() if one.topic == topic}):
                 return False
@@ -60,13 +70,14 @@ class BoundedRound:
         states = [one for one in coordinators if one.topic == TRANSACTION_STATE_TOPIC]
         ends = await self._ends(states, timeout_s)
         open_ids = self._open_transactions()
-        for partition in ends:
-            self._copying.copies[partition].held_ids = open_ids
+        copies = [self._copying.copies[partition] for partition in ends]
+        for copy in copies:
+            copy.held_ids = open_ids
         try:
             return await self._reach(ends)
         finally:
-            for partition in ends:
-                self._copying.copies[partition].held_ids = frozenset()
+            for copy in copies:
+                copy.held_ids = frozenset()
 
     async def _ends(self, partitions: Sequence[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Return the source's ends. A partition without one gets an error."""

@@ -44,6 +44,7 @@ from tidelog.mirroring.run.topic_rounds import RoundsSetup, TopicRounds
 from tidelog.mirroring.source.source_cluster import SourceCluster
 from tidelog.mirroring.source.source_topics import TopicSelection
 from tidelog.mirroring.target.directory_survey import survey_directory
+from tidelog.mirroring.target.group_writer import GroupWriter
 from tidelog.mirroring.target.mirror_directory import DirectorySetup, MirrorDirectory
 from tidelog.mirroring.target.target_settings import TargetSettings
 from tidelog.model import LockedError, TidelogError
@@ -190,7 +191,9 @@ class MirrorRun:
         )
 
     async def _copy(self, copying: Copying) -> None:
-        bounded = BoundedRound(copying, lambda is_over: self._until(copying, is_over))
+        setup = copying.setup
+        groups = GroupWriter(setup.directory, setup.clock, setup.in_thread) if self._options.with_coordinators else None
+        bounded = BoundedRound(copying, lambda is_over: self._until(copying, is_over), groups)
         if not self._options.follows:
             await bounded.run(timeout_s=_ENDS_TIMEOUT_S)
             return

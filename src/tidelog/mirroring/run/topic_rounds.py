@@ -27,6 +27,7 @@ from tidelog.mirroring.source.source_topics import SourceTopic, SourceTopics, To
 from tidelog.mirroring.target.copied_metadata import CopiedTopic, fitting_settings
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.replication.follower_events import FollowedLeader
 
 
@@ -52,6 +53,8 @@ class TopicRounds:
     def notes(self) -> list[str]:
         """Sentences about the parts of the source that the copy lacks."""
         left_out = [f"Topic {name} is left out: this client may not read it." for name in sorted(self._unreadable)]
+        if GROUP_METADATA_TOPIC in self._unreadable:
+            left_out.append("Committed offsets of groups come from their coordinators instead.")
         return left_out + [f"The {part} of the source are not copied: {why}." for part, why in self._denied.items()]
 
     async def begin(self, topics: SourceTopics) -> None:

@@ -107,7 +107,11 @@ class SourceCluster:
             if asyncio.get_running_loop().time() >= deadline:
                 break
             await asyncio.sleep(_RETRY.delay_ms(failures) / 1000)
-            await self.client.refresh({partition.topic for partition in left})
+            try:
+                await self.client.refresh({partition.topic for partition in left})
+            except ClientError as error:
+                if not error.is_retriable:
+                    raise
             listed.update(await self.offsets(left, timestamp))
         return listed
 

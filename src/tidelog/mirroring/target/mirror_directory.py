@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from tidelog.config.broker_config import BrokerConfig
 from tidelog.mirroring.target.copied_metadata import (
     CopiedTopic,
     Replica,
@@ -126,6 +127,11 @@ class MirrorDirectory:
     @property
     def replica(self) -> Replica:
         return Replica(node_id=self._setup.settings.node_id, directory_id=self.metadata.directory_id)
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The config of the broker that the copy is made for."""
+        return self._setup.settings.config
 
     def log(self, partition: TopicPartition) -> PartitionLog:
         """Return a partition's log. Raise StorageError if the disk has failed, else UnknownTopicOrPartitionError."""
