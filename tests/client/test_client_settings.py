@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from server.security.certificates import PASSWORD as STORE_PASSWORD
 from server.security.certificates import authority, client_identity, write_files
 from tidelog.client import Address, ClientConfig, ClientSettings
 from tidelog.client.security.sasl_login import SaslLogin
+from tidelog.config.client_keys import CLIENT_KEYS
 from tidelog.model import ConfigError
 
+KEY = re.compile(r"`([a-z.]+)`")
 SERVER = {"bootstrap.servers": "localhost:9092"}
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="pa ss";'
 
@@ -174,3 +177,21 @@ def test_tls_mistakes(tmp_path: Path) -> None:
     assert "is not a PKCS12 file, or the password is wrong" in wrong
     assert "wrong secret" not in wrong
     assert "TLSv1.1 is not supported" in refusal(security_protocol="SSL", ssl_enabled_protocols="TLSv1.1")
+
+
+# --- the page ---
+
+PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+
+
+def test_the_page_has_every_key_with_an_effect() -> None:
+    in_tables = {key for line in PAGE.splitlines() if line.startswith("| `") for key in KEY.findall(line.split("|")[1])}
+    named = in_tables | {"security.protocol"}
+    assert "`security.protocol` is" in PAGE
+    assert named == {key.name for key in CLIENT_KEYS.values() if key.used}
+
+
+def test_the_pages_defaults_are_the_clients() -> None:
+    defaults = {"send.buffer.bytes": "-1", "receive.buffer.bytes": "-1", "client.id": "`tidelog`"}
+    for key, told in re.findall(r"^\| `([a-z.]+)` \| ([^|]*?) ?\| ", PAGE.partition("\n## TLS")[0], flags=re.MULTILINE):
+        assert told == defaults.get(key, CLIENT_KEYS[key].default_text), key

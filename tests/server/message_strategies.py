@@ -1,4 +1,4 @@
-"""Hypothesis strategies for requests: any values that a version's fields can hold, often boundary values."""
+"""Hypothesis strategies for requests and responses: any values of a version's fields, often boundary values."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ _MOST_ITEMS = 3
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Return values for ``write_request``."""
     return _values(struct_class(api, Direction.REQUEST, version))
+
+
+@cache
+def responses(api: ApiKey, version: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Return values for ``write_response``."""
+    return _values(struct_class(api, Direction.RESPONSE, version))
 
 
 def _values(struct: Any) -> st.SearchStrategy[dict[str, Any]]:

@@ -160,6 +160,14 @@ def error_text(code: int) -> str:
         return f"error code {code}"
 
 
+def code_of(number: int) -> ErrorCode:
+    """Return a response's error code, or UNKNOWN_SERVER_ERROR if a newer release has added it."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class ApiError(TidelogError):
     """An error of a request or of a part of it. The client gets ``message`` if the API has a field for it."""
 
