@@ -13,7 +13,7 @@ from typing import Final
 from tidelog.config.columns import BOOLEAN, HIGH, INT, INT_MAX, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, USED
 from tidelog.config.key import Effect, Key, table
 from tidelog.config.security_keys import SECURITY_KEYS
-from tidelog.config.valid import ANY, ITEMS, Between, at_least, one_of, one_of_any_case
+from tidelog.config.valid import ANY, ITEMS, Between, Valid, at_least, one_of, one_of_any_case
 
 # fmt: off
 CONNECTION_KEYS: Final = table(
@@ -107,6 +107,40 @@ _USED_SECURITY: Final = frozenset(
         "ssl.truststore.type",
     }
 )
+_MORE_IMPORTANT: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+    }
+)
+_LESS_IMPORTANT: Final = frozenset(
+    {
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "ssl.cipher.suites",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+    }
+)
+_RANGES: Final[Mapping[str, Valid]] = {
+    "sasl.login.refresh.buffer.seconds": Between(0, 3600),
+    "sasl.login.refresh.min.period.seconds": Between(0, 900),
+    "sasl.login.refresh.window.factor": Between(0.5, 1.0),
+    "sasl.login.refresh.window.jitter": Between(0.0, 0.25),
+}
+"""The ranges that only a client's table has."""
 _CHECKED_SECURITY: Final = frozenset(
     {
         "sasl.client.callback.handler.class",
@@ -140,7 +174,9 @@ def _of_client(keys: Iterable[Key]) -> dict[str, Key]:
         if key.name.startswith(("ssl.", "sasl.")) and key.name not in _SERVERS_ALONE:
             is_checked = key.name in _CHECKED_SECURITY
             effect = Effect.CHECKED if is_checked else Effect.USED if key.name in _USED_SECURITY else Effect.NONE
-            found[key.name] = replace(key, mode=READ_ONLY, effect=effect)
+            importance = HIGH if key.name in _MORE_IMPORTANT else LOW if key.name in _LESS_IMPORTANT else key.importance
+            valid = _RANGES.get(key.name, key.valid)
+            found[key.name] = replace(key, mode=READ_ONLY, effect=effect, importance=importance, valid=valid)
     return found
 
 
