@@ -42,10 +42,10 @@ def truncate_batch(batch: Buffer, end_offset: int) -> bytes:
     view = memoryview(batch).cast("B")
     if view[MAGIC_AT] < 2:
         return _truncate_wrapper(view, end_offset)
-    base_offset, _, leader_epoch, _, _, attributes, _, base_timestamp, max_timestamp, *producer, count = (
-        V2_HEADER.unpack_from(view)
+    base_offset, _, leader_epoch, _, _, attributes, _, base_timestamp, max_timestamp, *producer = V2_HEADER.unpack_from(
+        view
     )
-    producer_id, producer_epoch, base_sequence = producer
+    producer_id, producer_epoch, base_sequence, _ = producer
     kept, largest = _records_below(view, end_offset)
     records: Buffer = b""
     if kept:
@@ -53,7 +53,7 @@ def truncate_batch(batch: Buffer, end_offset: int) -> bytes:
         records = compress(codec_of(attributes), records)
         if timestamp_type_of(attributes) is not TimestampType.LOG_APPEND:
             max_timestamp = largest
-    elif producer_id < 0 or not count:
+    elif producer_id < 0:
         return b""
     else:  # like a batch that the cleaner has emptied
         attributes &= ~(CODEC_MASK | DELETE_HORIZON_FLAG)

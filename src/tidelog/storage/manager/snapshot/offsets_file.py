@@ -38,10 +38,13 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
+        lines = [line for line in text.splitlines() if line.strip()]
         try:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
+            if len(lines) > 1:
+                return [json.loads(line) for line in lines]
         except (ValueError, RecursionError):
-            raise ConfigError(f"the offsets are no JSON: {error}") from None
+            pass
+        raise ConfigError(f"the offsets are no JSON: {error}") from None
 
 
 def _entries(content: Any) -> Iterator[tuple[TopicPartition, Any]]:

@@ -139,14 +139,13 @@ def parts_of(view: LogView, partition: TopicPartition, end: PartitionEnd, sharin
         part, next_offset = _part(view, segment, end.offset, sharing, unflushed_from)
         if part.size or part.split_batch is not None or segment.size == 0:
             parts.append(part)
-    needs_new = not parts or parts[-1].is_linked or next_offset < end.offset
     rebuilt = [part.base_offset for part in parts if not part.keeps_indexes]
     recovery_point = min([*rebuilt, end.offset])
     return PartitionParts(
         partition=partition,
         end=end,
         parts=tuple(parts),
-        new_segment_at=end.offset if needs_new else None,
+        new_segment_at=end.offset if next_offset < end.offset else None,
         recovery_point=recovery_point,
         snapshots=tuple(offset for offset in state.listing.snapshots if offset <= recovery_point),
     )
@@ -178,7 +177,10 @@ def _kept_segments(state: ViewState, end: PartitionEnd) -> Sequence[ViewSegment]
 def _part(
     view: LogView, segment: ViewSegment, log_end: int, sharing: Sharing, unflushed_from: int | None
 ) -> tuple[SegmentPart, int]:
-    """Return the part, and the offset after its last batch (-1 if unknown) in a snapshot that ends at ``log_end``."""
+    """Return the part, and the offset after its last batch in a snapshot that ends at ``log_end``.
+
+    The offset is -1 for a sealed segment that stays whole, because no appends may follow in it.
+    """
     state = view.state
     following = state.segments.higher(segment.base_offset)
     end_position = state.end_position(segment)
@@ -186,7 +188,7 @@ def _part(
     if log_end < whole_until:
         return _truncated_part(view, segment, log_end, end_position)
     is_flushed = unflushed_from is None or segment.base_offset < unflushed_from
-    is_sealed = following is not None and end_position is None
+    is_sealed = end_position is None
     keeps_indexes = is_sealed and is_flushed
     part = SegmentPart(
         segment=segment,
