@@ -374,3 +374,41 @@ def test_a_real_directory_is_loaded_and_written(tmp_path: Path) -> None:
     assert (tmp_path / "target" / "sub" / "file").read_bytes() == b"abc" + bytes(5000) + b"def" + bytes(994) + b"x"
     assert (tmp_path / "target" / "empty").stat().st_mtime_ns == 10**18
     assert SimulatedDisk.load(source).files(source).keys() == {source / "empty", source / "sub" / "file"}
+
+
+class TestLinks:
+    def test_a_link_may_be_missing_until_its_directory_is_synced(self, disk: SimulatedDisk) -> None:
+        assert disk.link(FILE, OTHER)
+        assert names(disk) == {("file",), ("file", "other")}
+        disk.sync_dir(HOME)
+        assert names(disk) == {("file", "other")}
+
+    def test_all_names_show_the_same_file_afterwards(self, disk: SimulatedDisk) -> None:
+        disk.link(FILE, OTHER)
+        disk.sync_dir(HOME)
+        put(disk, OTHER, NEW)
+        survivors = list(disk.survivors(1000))
+        assert len(survivors) == 8
+        for one in survivors:
+            assert one.files()[FILE] == one.files()[OTHER]
+            assert one.stat(FILE).file_id == one.stat(OTHER).file_id
+            assert (one.stat(FILE).links, one.stat(OTHER).links) == (2, 2)
+            put(one, FILE, b"later")
+            assert one.files()[OTHER].startswith(b"later")
+
+    def test_a_name_is_removed_and_the_file_stays(self, disk: SimulatedDisk) -> None:
+        disk.link(FILE, OTHER)
+        disk.sync_dir(HOME)
+        disk.remove(FILE)
+        disk.sync_dir(HOME)
+        assert found(disk, OTHER) == {OLD}
+        assert disk.stat(OTHER).links == 1
+
+    def test_the_space_is_free_after_the_last_name(self, disk: SimulatedDisk) -> None:
+        disk.free_bytes = 10 * S
+        put(disk, OTHER, NEW)
+        disk.link(OTHER, HOME / "third")
+        disk.remove(OTHER)
+        assert disk.free_bytes == 7 * S
+        disk.remove(HOME / "third")
+        assert disk.free_bytes == 10 * S

@@ -34,21 +34,28 @@ class UnfinishedDirectory:
         require_new(fs, target, source=source)
         self._fs = fs
         self._target = target
+        self._is_own = False
+        """False until ``create``: the directory may be another process's."""
         self.path = unfinished_path(target)
 
     def __enter__(self) -> Self:
+        self.create()
+        return self
+
+    def create(self) -> None:
         """Create the directory. Raise LockedError if another process is creating it."""
         holder = self._fs.lock_holder(self.path / LOCK_FILE)
         if holder is not None:
             raise LockedError(f"process {holder} is creating this directory", path=self.path)
+        self._is_own = True
         remove_tree(self._fs, self.path)
         self._fs.make_dir(self.path)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        remove_tree(self._fs, self.path)
+        if self._is_own:
+            remove_tree(self._fs, self.path)
 
     def finish(self) -> None:
         """Rename the directory to its final name. The call is durable on return; the files were synced before."""

@@ -103,7 +103,9 @@ def take_snapshot(
     with ExitStack() as stack:
         directories = []
         for pair in pairs:
-            unfinished = stack.enter_context(UnfinishedDirectory(fs, pair.target, source=pair.source))
+            unfinished = UnfinishedDirectory(fs, pair.target, source=pair.source)
+            stack.push(unfinished)  # first: an interrupt may come as soon as the directory exists
+            unfinished.create()
             owned = OwnedDirectory(fs, unfinished.path)
             stack.callback(owned.release)
             planner = DirectoryPlanner(fs, pair, plan.sources[pair.source], options)
@@ -186,6 +188,9 @@ class _SnapshotRun:
         self._threads = plan.options.threads or usable_processors()
         self._stopped = stopped
         self._progress = ProgressCounter(len(plan.partitions), plan.work_bytes, on_progress)
+        self._idle = threading.Condition()
+        self._active = 0
+        """The number of threads that work on a partition. ``_idle`` guards it."""
         self._coordinators: dict[_Item, CopiedLog] = {}
         self._finished: dict[_Item, SnapshotPartition] = {}
 
@@ -204,7 +209,13 @@ class _SnapshotRun:
         return tuple(self._end(directory) for directory in self._directories)
 
     def close(self) -> None:
-        """Close the logs that are still open after an error."""
+        """End all work, and close the logs that are still open after an error.
+
+        An interrupt at the start of a thread hides that thread from its pool, which then does not wait for it.
+        """
+        self._stopped.set()
+        with self._idle:
+            self._idle.wait_for(lambda: not self._active)
         for log in self._coordinators.values():
             log.close()
 
@@ -272,8 +283,15 @@ class _SnapshotRun:
 
     def _each(self, work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
         def run(item: _Item) -> None:
-            self._check()
-            work(item)
+            with self._idle:
+                self._active += 1
+            try:
+                self._check()
+                work(item)
+            finally:
+                with self._idle:
+                    self._active -= 1
+                    self._idle.notify_all()
 
         run_parallel(run, items, name="snapshot", threads=self._threads, stop=self._stopped.set)
 
