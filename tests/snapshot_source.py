@@ -24,7 +24,7 @@ SMALL = LogConfig(segment_bytes=600, index_interval_bytes=64, producer_id_expira
 
 @dataclass
 class SourceLog:
-    """One partition: its open log, all records ever appended, and the offsets of those in transactions."""
+    """A partition: its open log, all records ever appended, and the offsets of those in transactions."""
 
     log: PartitionLog
     clock: ManualClock

@@ -1,4 +1,4 @@
-"""``tidelog snapshot``: a plan writes nothing, ``--apply`` writes what the plan says, and mistakes are named."""
+"""``tidelog snapshot``: a plan writes nothing, ``--apply`` carries it out, and mistakes are named."""
 
 from __future__ import annotations
 
@@ -152,7 +152,17 @@ def test_ctrl_c_leaves_nothing(golden: GoldenFactory, tmp_path: Path) -> None:
     """The command is interrupted at its start, and either nothing or everything is there."""
     source = golden(SCENARIOS)
     before = digests(source)
-    command = [sys.executable, "-m", "tidelog", "snapshot", source, tmp_path / "snap", "--at", "now", "--apply"]
+    command = [
+        sys.executable,
+        "-m",
+        "tidelog",
+        "snapshot",
+        str(source),
+        str(tmp_path / "snap"),
+        "--at",
+        "now",
+        "--apply",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     while not (tmp_path / "snap.unfinished").exists() and process.poll() is None:
         pass
@@ -167,7 +177,17 @@ def test_ctrl_c_leaves_nothing(golden: GoldenFactory, tmp_path: Path) -> None:
 def test_a_killed_run_can_be_repeated(golden: GoldenFactory, tmp_path: Path) -> None:
     source = golden(SCENARIOS)
     before = digests(source)
-    command = [sys.executable, "-m", "tidelog", "snapshot", source, tmp_path / "snap", "--at", "now", "--apply"]
+    command = [
+        sys.executable,
+        "-m",
+        "tidelog",
+        "snapshot",
+        str(source),
+        str(tmp_path / "snap"),
+        "--at",
+        "now",
+        "--apply",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while not (tmp_path / "snap.unfinished").exists() and process.poll() is None:
         pass

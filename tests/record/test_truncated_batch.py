@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from legacy_build import MessageFields, build_set
 from tidelog.kernel import ColumnDecoder, scan_batches
-from tidelog.model import Record, TimestampType
+from tidelog.model import Header, Record, TimestampType
 from tidelog.record.build import BatchFields, build_batch, build_empty_batch
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.truncated_batch import truncate_batch
@@ -29,7 +29,7 @@ def found(batch: bytes) -> list[Record]:
 def records(*offsets: int, times: tuple[int, ...] | None = None) -> list[Record]:
     times = times or tuple(1000 - 10 * number for number in range(len(offsets)))
     return [
-        Record(offset, time, TimestampType.CREATE, b"k", b"v%d" % offset, (("h", b"1"),))
+        Record(offset, time, TimestampType.CREATE, b"k", b"v%d" % offset, (Header("h", b"1"),))
         for offset, time in zip(offsets, times, strict=True)
     ]
 
@@ -87,7 +87,7 @@ def test_the_delete_horizon_stays() -> None:
 def test_an_emptied_batch_of_a_producer_stays_a_header() -> None:
     fields = BatchFields(producer_id=5, producer_epoch=1, base_sequence=4)
     batch = build_empty_batch(base_offset=10, last_offset=19, max_timestamp=77, fields=fields)
-    producer = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 4}
+    producer: dict[str, Any] = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 4}
     filled = build_batch(records(18), base_offset=10, keep_offsets=True, codec="zstd", **producer)
     for given_batch in (batch, filled):
         row = scan_batches(truncate_batch(given_batch, 15)).row(0)

@@ -104,7 +104,7 @@ def last_record(path: Path) -> TransactionRecord:
 
 
 def test_an_ongoing_id_is_fenced_in_the_coordinators_log(tmp_path: Path) -> None:
-    """As after a timeout at a coordinator: the old client cannot go on with a transaction that was aborted."""
+    """The old client cannot go on with a transaction that was aborted, as after a timeout at a coordinator."""
     source = make(tmp_path / "data", TransactionState.ONGOING, epoch=0)
     snapshot(source.path, tmp_path / "copy", at_ms=AT)
     record = last_record(tmp_path / "copy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from snapshot_checks import Seen, records, snapshot
 from snapshot_source import T0, Source
 from tidelog.model import LockedError, StorageError, TopicPartition
 from tidelog.storage.fs import FileSystem
-from tidelog.testing import DiskFault, SimulatedDisk
+from tidelog.testing import DiskCall, DiskFault, SimulatedDisk
 
 DATA, OTHER = TopicPartition("t", 0), TopicPartition("u", 0)
 AT, COPY = Path("/data"), Path("/copy")
@@ -77,9 +78,9 @@ def test_the_power_gone_while_a_snapshot_is_taken(every: int) -> None:
     assert walk.points > 50
 
 
-def _calls(told: Story) -> list[object]:
+def _calls(told: Story) -> Sequence[DiskCall]:
     snapshot(AT, COPY, at_ms=TIME, fs=told.disk)
-    return [*told.disk.calls]  # type: ignore[list-item]
+    return told.disk.calls
 
 
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
@@ -126,7 +127,7 @@ def test_a_disk_without_links_gets_copies() -> None:
 
 
 def test_another_process_is_not_disturbed() -> None:
-    """Its unfinished directory stays, with its lock."""
+    """The unfinished directory of the other process stays, with its lock."""
     told = story()
     unfinished = COPY.with_name("copy.unfinished")
     told.disk.make_dir(unfinished)

@@ -28,7 +28,7 @@ class Batch:
     timestamps: tuple[int, ...]
     codec: str
     producer: int
-    """Below 0: no producer. From 3 on: the producer ``producer - 3`` in a transaction."""
+    """The producer's id, or -1 for none. From 3 on, the batch is in a transaction of the producer 3 below."""
 
 
 @dataclass(frozen=True)
