@@ -24,6 +24,7 @@ from tidelog.replication.broker_sessions import (
     BrokerControlState,
     BrokerSessions,
     RegisteredBroker,
+    SessionKey,
 )
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.replication.registration_request import BrokerRegistrationRequest
@@ -72,6 +73,13 @@ class Controller:
         self.touched: set[int] = set()
         """The partitions whose state or logs have changed since the last check of the invariants."""
         self._sessions = BrokerSessions(session_timeout_ms=SESSION_TIMEOUT_MS)
+        self.contacts_ms: dict[SessionKey, int] = {}
+        """The last heartbeat of each broker in each epoch since the controller's start, for the invariants."""
+        self.on_unfence: Callable[[int], None] = lambda _broker_id: None
+        self.on_expiry: Callable[[int, int], None] = lambda _broker_id, _now_ms: None
+        """Called with the broker and the time before a broker is fenced because its session has expired."""
+        self.on_sessions_checked: Callable[[int], None] = lambda _now_ms: None
+        """Called with the time after the sessions were checked."""
 
     def create_partitions(self, shape: Shape) -> None:
         """Create the topic's partitions on the registered brokers."""
@@ -88,10 +96,9 @@ class Controller:
     def restart(self, now_ms: int) -> None:
         """Forget the sessions: every unfenced broker gets a full one."""
         self._history.note("the controller restarts")
-        registered = (self._registered(broker_id) for broker_id in self.image.brokers)
-        self._sessions = BrokerSessions.activate(
-            (one for one in registered if one is not None), session_timeout_ms=SESSION_TIMEOUT_MS, now_ms=now_ms
-        )
+        registered = [one for broker_id in self.image.brokers if (one := self._registered(broker_id)) is not None]
+        self._sessions = BrokerSessions.activate(registered, session_timeout_ms=SESSION_TIMEOUT_MS, now_ms=now_ms)
+        self.contacts_ms = {one.key: now_ms for one in registered if not one.is_fenced}
 
     # --- requests ---
 
@@ -128,6 +135,7 @@ class Controller:
 
     def _heartbeat(self, body: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse | ErrorCode:
         leads = any(state.leader == body.broker_id for state in self.partitions.values())
+        self.contacts_ms[SessionKey(body.broker_id, body.broker_epoch)] = now_ms
         try:
             decision = self._sessions.heartbeat(
                 body, self._registered(body.broker_id), leads_partitions=leads, now_ms=now_ms
@@ -142,6 +150,7 @@ class Controller:
         if state is BrokerControlState.UNFENCED:
             self._history.note("the controller unfences broker {}", broker_id)
             self._write(brokers.unfence_broker(self.image, self._settings, broker_id).records)
+            self.on_unfence(broker_id)
         elif state is BrokerControlState.CONTROLLED_SHUTDOWN:
             self._history.note("broker {} enters controlled shutdown", broker_id)
             self._write(brokers.begin_shutdown(self.image, self._settings, broker_id).records)
@@ -190,8 +199,10 @@ class Controller:
                 now_ms, lambda broker_id: found.epoch if (found := self.image.brokers.get(broker_id)) else None
             )
             if stale is None:
+                self.on_sessions_checked(now_ms)
                 return
             if stale.is_current and not self.image.brokers[stale.key.broker_id].is_fenced:
+                self.on_expiry(stale.key.broker_id, now_ms)
                 self._sessions.fence(stale.key.broker_id)
                 self._fence(stale.key.broker_id, "its session expired")
 
@@ -244,6 +255,8 @@ class Controller:
         self.end_offset += len(records)
         changed = {number: self.partitions[number] for _, number in change.partitions}
         brokers_changed = {broker_id: self.image.brokers[broker_id] for broker_id in change.brokers}
+        for broker_id, registration in brokers_changed.items():
+            self._sessions.register(broker_id, is_fenced=registration.is_fenced)
         self.log.append(MetadataEntry(self.end_offset, changed, brokers_changed))
         self.touch_all()
         for (_, number), delta in change.partitions.items():

@@ -5,7 +5,7 @@ A fault replaces attributes of the cores, of the log or of the drivers. ``applie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +28,13 @@ from tidelog.replication import (
     TruncationCause,
     in_sync_replicas,
 )
+from tidelog.replication.broker_sessions import (
+    BrokerControlState,
+    BrokerSessions,
+    RegisteredBroker,
+    StaleSession,
+)
+from tidelog.replication.heartbeat import BrokerHeartbeatRequest
 from tidelog.server.metadata.controller import brokers, partition_change
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
@@ -251,6 +258,54 @@ def _accepts_fenced_members() -> list[Patch]:
     ]
 
 
+# --- sessions ---
+
+
+def _ends_sessions_early() -> list[Patch]:
+    def is_expired(self: BrokerSessions, contact_ms: int, now_ms: int) -> bool:
+        return contact_ms + self._timeout_ms // 2 < now_ms
+
+    return [(BrokerSessions, "_is_expired", is_expired)]
+
+
+def _never_ends_sessions() -> list[Patch]:
+    return [(BrokerSessions, "_is_expired", lambda *_: False)]
+
+
+def _fences_by_old_sessions() -> list[Patch]:
+    original = BrokerSessions.take_stale
+
+    def take_stale(
+        self: BrokerSessions, now_ms: int, registered_epoch: Callable[[int], int | None]
+    ) -> StaleSession | None:
+        stale = original(self, now_ms, registered_epoch)
+        return None if stale is None else StaleSession(stale.key, True)
+
+    return [(BrokerSessions, "take_stale", take_stale)]
+
+
+def _activates_without_sessions() -> list[Patch]:
+    def activate(brokers: Iterable[RegisteredBroker], *, session_timeout_ms: int, now_ms: int) -> BrokerSessions:
+        sessions = BrokerSessions(session_timeout_ms=session_timeout_ms)
+        for broker in brokers:
+            sessions.register(broker.id, is_fenced=broker.is_fenced)
+        return sessions
+
+    return [(BrokerSessions, "activate", staticmethod(activate))]
+
+
+def _unfences_early() -> list[Patch]:
+    original = BrokerSessions._next_state
+
+    def next_state(
+        self: BrokerSessions, request: BrokerHeartbeatRequest, _registration_offset: int, leads_partitions: bool
+    ) -> BrokerControlState:
+        ready = replace(request, wants_fence=False) if not request.wants_shutdown else request
+        return original(self, ready, -1, leads_partitions)
+
+    return [(BrokerSessions, "_next_state", next_state)]
+
+
 FAULTS: dict[str, Fault] = {
     "truncate-to-high-watermark": Fault(
         "A follower whose log diverges truncates to the end of the common epoch, not to its high watermark (KIP-101).",
@@ -326,5 +381,20 @@ FAULTS: dict[str, Fault] = {
     "unclean-shutdown-trusted": Fault(
         "A broker that restarts after an unclean shutdown leaves the in-sync and the eligible replicas (KIP-966).",
         _trusts_unclean_brokers,
+    ),
+    "session-ends-early": Fault(
+        "A broker is fenced once its last heartbeat is older than broker.session.timeout.ms.", _ends_sessions_early
+    ),
+    "session-never-ends": Fault(
+        "A broker that sends no heartbeats is fenced after broker.session.timeout.ms.", _never_ends_sessions
+    ),
+    "old-session-fences": Fault(
+        "The expired session of an earlier broker epoch does not fence the broker.", _fences_by_old_sessions
+    ),
+    "no-session-at-activation": Fault(
+        "A controller that becomes active gives every unfenced broker a full session.", _activates_without_sessions
+    ),
+    "unfenced-before-caught-up": Fault(
+        "A broker is unfenced only if it asks for it and has read its own registration.", _unfences_early
     ),
 }

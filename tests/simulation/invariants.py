@@ -13,7 +13,11 @@ in-sync replicas        each in-sync or eligible replica that is up has every co
                         a clean election can choose has them
 high watermark          never above the log end; never falls within a leader epoch of one run of a broker
 acknowledged records    a record with acks=all is committed, and at least min.insync.replicas brokers wrote it
-eligible                a broker that joins the in-sync replicas is neither fenced nor shutting down
+eligible                a broker that joins the in-sync replicas is neither fenced nor shutting down. An elected
+                        leader may be shutting down: a late heartbeat can unfence it, and then Kafka elects it, too
+leaders                 each elected leader is registered and not fenced
+sessions                the controller fences a silent broker once its session is over, and no other; a broker is
+                        unfenced only after it has read its own registration
 epoch cache             each record's epoch in its batch is the one in the log's epoch cache
 ======================  ===================================================================================
 
@@ -29,11 +33,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulation.broker import Broker
-from simulation.controller import Controller
+from simulation.controller import SESSION_TIMEOUT_MS, Controller
 from simulation.history import History, listed, name_of
 from simulation.leading import PendingAck
 from simulation.plan import Shape
 from simulation.replica import Replica
+from tidelog.replication.broker_sessions import SessionKey
 from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
 
 
@@ -72,6 +77,9 @@ class Invariants:
         """The leader epoch of the last fetch response, from which a follower's high watermark comes."""
         self.acknowledged = 0
         controller.on_change = self._changed
+        controller.on_unfence = self._unfenced
+        controller.on_expiry = self._expires
+        controller.on_sessions_checked = self._check_sessions
 
     # --- reports ---
 
@@ -108,6 +116,7 @@ class Invariants:
         """Note the logs of a broker that has started."""
         for partition, replica in broker.machine.replicas.items():
             found = self._partitions[partition]
+            self._agreed.pop((broker.node_id, partition), None)  # its high watermark is that of a checkpoint
             if found.unclean_epoch:
                 replica.doubtful_from = _common(found, replica)
 
@@ -178,6 +187,8 @@ class Invariants:
             held = {one: self._brokers[one].machine.replicas.get(partition) for one in state.replicas}
             replicas = {one: replica for one, replica in held.items() if replica is not None}
             leader = replicas.get(state.leader)
+            if leader is None and state.elr and not set(state.elr) & set(state.replicas):
+                continue  # its eligible leaders were reassigned away: Kafka 4.4 elects no leader then, either
             if leader is None:
                 raise InvariantBroken("progress", f"{name_of(partition)} still has no leader")
             if set(state.isr) != set(state.replicas):
@@ -208,9 +219,11 @@ class Invariants:
     # --- inside ---
 
     def _changed(self, partition: int, before: PartitionState, after: PartitionState) -> None:
-        """Note an unclean election, and check new in-sync replicas."""
+        """Note an unclean election, and check the leader and new in-sync replicas."""
+        if after.leader != NO_LEADER and self._controller.image.brokers[after.leader].is_fenced:
+            raise InvariantBroken("leaders", f"broker {after.leader} leads {name_of(partition)}, but it is fenced")
         complete = {*before.isr, *before.elr}
-        if self._may_be_unclean and after.leader == NO_LEADER and after.isr and not before.isr:
+        if self._may_be_unclean and after.leader == NO_LEADER and set(after.isr) - set(before.isr):
             # The cancelled reassignment of a topic with unclean elections leaves its first replica as the in-sync one.
             if not complete.intersection(after.isr):
                 self._note_unclean(partition, after)
@@ -226,6 +239,36 @@ class Invariants:
             is_last_known = before.last_known_elr == (after.leader,) and not before.isr
             if self._may_be_unclean or is_last_known:
                 self._note_unclean(partition, after)
+
+    def _unfenced(self, broker_id: int) -> None:
+        broker, epoch = self._brokers[broker_id], self._controller.image.brokers[broker_id].epoch
+        if broker.life is not None and broker.epoch == epoch and broker.life.core.metadata_offset < epoch:
+            raise InvariantBroken(
+                "sessions",
+                f"the controller unfences broker {broker_id}, which has read the metadata up to offset"
+                f" {broker.life.core.metadata_offset}, below its registration at {epoch}",
+            )
+
+    def _expires(self, broker_id: int, now_ms: int) -> None:
+        silence_ms = self._silence_ms(broker_id, now_ms)
+        if silence_ms is not None and silence_ms <= SESSION_TIMEOUT_MS:
+            raise InvariantBroken(
+                "sessions", f"the controller fences broker {broker_id} {silence_ms} ms after its last heartbeat"
+            )
+
+    def _check_sessions(self, now_ms: int) -> None:
+        for broker in self._controller.image.brokers.values():
+            silence_ms = self._silence_ms(broker.id, now_ms)
+            if not broker.is_fenced and (silence_ms is None or silence_ms > SESSION_TIMEOUT_MS):
+                raise InvariantBroken(
+                    "sessions", f"broker {broker.id} is not fenced {silence_ms} ms after its last heartbeat"
+                )
+
+    def _silence_ms(self, broker_id: int, now_ms: int) -> int | None:
+        """Return the time since the last heartbeat of the registered incarnation, or None without one."""
+        key = SessionKey(broker_id, self._controller.image.brokers[broker_id].epoch)
+        contact_ms = self._controller.contacts_ms.get(key)
+        return None if contact_ms is None else now_ms - contact_ms
 
     def _note_unclean(self, partition: int, state: PartitionState) -> None:
         found = self._partitions[partition]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tidelog.replication.registration_request import BrokerRegistrationRequest
+
 CONTROLLER = 0
 """The node id of the controller. Brokers count from 1."""
 
@@ -96,8 +98,15 @@ class Network:
         return (one, other) not in self._blocked and (other, one) not in self._blocked
 
     def forget(self, node: int) -> None:
-        """Drop the messages to a crashed node. Requests fail; those of the node itself may still arrive."""
+        """Drop the messages to a crashed node. Requests fail; those of the node itself may still arrive.
+
+        Its registration does not arrive any more. A late one would replace the registration of the node's next process,
+        which would get STALE_BROKER_EPOCH forever: Kafka's brokers never register again after that error.
+        """
         for messages in (self._held, self.in_flight):
+            for message in [one for one in messages if one.sender == node and not one.is_response]:
+                if isinstance(message.body, BrokerRegistrationRequest):
+                    messages.remove(message)
             for message in [one for one in messages if one.receiver == node]:
                 messages.remove(message)
                 if not message.is_response:
