@@ -16,6 +16,7 @@ HEAVY = (
     "tests/inspect/test_export.py",
     "tests/inspect/test_flips.py",
     "tests/inspect/test_verify.py",
+    "tests/mirroring/test_kill.py",
     "tests/project/test_demo.py",
     "tests/project/test_mutation.py",
     "tests/project/test_package.py",
