@@ -84,7 +84,7 @@ class ScramClient:
             raise AuthenticationError("its final SCRAM message cannot be read")
         if match["error"] is not None:
             raise AuthenticationError(f"it refuses the password: {match['error'][:100]}")
-        if not self._signature or not hmac.compare_digest(_decoded(match["signature"]), self._signature):
+        if not hmac.compare_digest(_decoded(match["signature"]), self._signature):
             raise AuthenticationError(
                 "its SCRAM signature is wrong: it does not know the password, so it may be an impostor"
             )
