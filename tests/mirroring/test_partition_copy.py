@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,29 @@ def test_removals_need_a_proof(command: LogCommand, is_allowed: bool) -> None:
     else:
         with pytest.raises(SourceLostDataError, match="Nothing was removed"):
             require_proven(STATES, command, 5, 9)
+
+
+class TestConfirmation:
+    """A one-time run ends only after the source has confirmed the end of the copy."""
+
+    @pytest.fixture
+    def copy(self, tmp_path: Path) -> Iterator[PartitionCopy]:
+        log = opened(tmp_path)
+        log.append_as_follower(batch(0, [b"1", b"2"]), 0)
+        yield copy_of(log)
+        log.close()
+
+    def test_a_session_without_news_after_a_truncation_confirms_the_new_end(self, copy: PartitionCopy) -> None:
+        copy.bound = 0
+        diverging = FetchedPartition(high_watermark=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=0))
+        copy.note_response(position(copy.log), diverging, is_empty=True)
+        copy.log.truncate_to(0)
+        assert not copy.has_reached(0)
+        copy.note_silence(position(copy.log), is_empty=True)
+        assert copy.has_reached(0)
+
+    def test_a_session_without_news_confirms_no_end_above_the_sources(self, copy: PartitionCopy) -> None:
+        copy.bound = 0
+        copy.note_response(position(copy.log), FetchedPartition(high_watermark=1), is_empty=True)
+        copy.note_silence(position(copy.log), is_empty=True)
+        assert not copy.has_reached(0)

@@ -117,15 +117,22 @@ class PartitionCopy:
 
     def note_response(self, asked: FetchPosition, fetched: FetchedPartition, *, is_empty: bool) -> None:
         """Note the source's end. ``is_empty``: the complete response has no records, so none was left out of it."""
-        if fetched.error_code or fetched.diverging_epoch is not None:
+        if fetched.error_code:
             return
         self.source_end = fetched.high_watermark
+        if fetched.diverging_epoch is not None:
+            return
         self._is_confirmed |= asked.offset <= fetched.high_watermark
         if is_empty and asked.offset == self.end_offset:
             self._gap_end = fetched.high_watermark
 
     def note_silence(self, asked: FetchPosition, *, is_empty: bool) -> None:
-        """Note that a response of a session has no news of this partition. ``is_empty`` is as in ``note_response``."""
+        """Note that a response of a session has no news of this partition. ``is_empty`` is as in ``note_response``.
+
+        An error or a diverging epoch would be news. So the source confirms the position, for example after a truncation
+        to its end.
+        """
+        self._is_confirmed |= self.source_end is not None and asked.offset <= self.source_end
         if is_empty and self.source_end is not None and asked.offset == self.end_offset:
             self._gap_end = max(self._gap_end, self.source_end)
 
