@@ -21,6 +21,7 @@ from simulation.leading import LAG_TIME_MS, PendingAck
 from simulation.network import CONTROLLER, Message, Network
 from simulation.plan import Event, Kind, Plan
 from simulation.replica import Replica
+from simulation.requests import AlterPartition
 from tidelog.model import OffsetOutOfRangeError
 from tidelog.replication import BrokerState
 from tidelog.testing import ManualClock, PowerLoss
@@ -234,9 +235,13 @@ class Cluster:
             self.network.lose(number % len(in_flight))
 
     def _hold(self, number: int) -> None:
+        """Delay a message, often a leader's proposal of in-sync replicas, because it decides about records."""
         in_flight = self.network.in_flight
-        if in_flight:
-            self.network.hold(number % len(in_flight))
+        places = [at for at, message in enumerate(in_flight) if isinstance(message.body, AlterPartition)]
+        if not places or not number & (1 << 20):
+            places = list(range(len(in_flight)))
+        if places:
+            self.network.hold(places[number % len(places)])
 
     def _double(self, number: int) -> None:
         """Deliver a request that stays in flight, so that it arrives again."""
@@ -332,7 +337,7 @@ class Cluster:
     def _exchange_with_controller(self, broker: Broker) -> None:
         """Deliver a broker's requests to the controller, and the responses to them."""
         for message in [one for one in self.network.in_flight if one.receiver == CONTROLLER]:
-            if message.sender == broker.node_id:
+            if message.sender == broker.node_id and message in self.network.in_flight:
                 self.network.in_flight.remove(message)
                 self._deliver(message)
                 self._deliver_response(message)

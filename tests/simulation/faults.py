@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.batches import read_prints
-from simulation.controller import Controller
 from simulation.leading import LeadingDriver
 from simulation.replica import Replica
 from simulation.requests import Fetch, Fetched
@@ -23,10 +22,8 @@ from tidelog.replication import (
     FetchPosition,
     Follower,
     InSyncReplicas,
-    ReplicaState,
     SetHighWatermark,
     TruncationCause,
-    in_sync_replicas,
 )
 from tidelog.replication.broker_sessions import (
     BrokerControlState,
@@ -36,7 +33,6 @@ from tidelog.replication.broker_sessions import (
 )
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest
 from tidelog.server.metadata.controller import brokers, partition_change
-from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
 from tidelog.storage.epoch import EpochEndOffset, LeaderEpochCache
 
@@ -185,42 +181,8 @@ def _counts_sent_data() -> list[Patch]:
     return [(LeadingDriver, "fetch", fetch)]
 
 
-def _ignores_broker_epochs() -> list[Patch]:
-    def is_eligible(self: InSyncReplicas, replica_id: int) -> bool:
-        active_epoch = self._brokers.active_epoch(replica_id)
-        return active_epoch is not None and not self._brokers.is_shutting_down(replica_id)
-
-    return [
-        (InSyncReplicas, "_is_eligible", is_eligible),
-        (Controller, "is_current_member", lambda _self, _member: True),
-    ]
-
-
-def _forgets_pending_isr() -> list[Patch]:
-    withdrawn = in_sync_replicas.WITHDRAWN_ERRORS | {ErrorCode.NEW_LEADER_ELECTED}
-    return [
-        (in_sync_replicas, "WITHDRAWN_ERRORS", withdrawn),
-        (InSyncReplicas, "_is_about_to_join", lambda *_: False),
-    ]
-
-
 def _advances_below_minimum() -> list[Patch]:
     return [(InSyncReplicas, "is_under_min_isr", property(lambda _self: False))]
-
-
-def _accepts_other_epochs() -> list[Patch]:
-    return [(LeadingDriver, "_epoch_error", lambda _self, _epoch: ErrorCode.NONE)]
-
-
-def _keeps_followers_of_old_epoch() -> list[Patch]:
-    def in_new_epoch(self: ReplicaState, **_: object) -> ReplicaState:
-        return self
-
-    return [(ReplicaState, "in_new_epoch", in_new_epoch), (InSyncReplicas, "resign", _only_stops_to_lead)]
-
-
-def _only_stops_to_lead(self: InSyncReplicas) -> None:
-    self.pending = None
 
 
 def _begins_at_log_end() -> list[Patch]:
@@ -248,14 +210,6 @@ def _elects_outside_isr() -> list[Patch]:
 
 def _trusts_unclean_brokers() -> list[Patch]:
     return [(brokers, "remove_unclean_broker", lambda *_: [])]
-
-
-def _accepts_fenced_members() -> list[Patch]:
-    return [
-        (InSyncReplicas, "_is_eligible", lambda _self, _replica_id: True),
-        (MetadataImage, "is_active", lambda self, broker_id: broker_id in self.brokers),
-        (Controller, "is_current_member", lambda _self, _member: True),
-    ]
 
 
 # --- sessions ---
@@ -348,31 +302,12 @@ FAULTS: dict[str, Fault] = {
     "fetch-counted-early": Fault(
         "A follower has the records below its fetch offset, not those of the response.", _counts_sent_data
     ),
-    "stale-broker-epoch": Fault(
-        "A follower joins the in-sync replicas only with the broker epoch of its last fetch (KIP-903).",
-        _ignores_broker_epochs,
-    ),
-    "pending-isr-forgotten": Fault(
-        "After NEW_LEADER_ELECTED the pending in-sync replicas still count, until new metadata arrives.",
-        _forgets_pending_isr,
-    ),
     "below-min-isr": Fault(
         "The high watermark does not advance while fewer than min.insync.replicas are in sync (KIP-966).",
         _advances_below_minimum,
     ),
-    "other-leader-epochs": Fault(
-        "A leader refuses a fetch with another leader epoch than its own (KIP-320).", _accepts_other_epochs
-    ),
     "election-outside-isr": Fault(
         "Without unclean elections only an in-sync or eligible replica becomes leader.", _elects_outside_isr
-    ),
-    "fenced-in-sync-replica": Fault(
-        "A fenced broker, or one that shuts down, does not join the in-sync replicas (KIP-841).",
-        _accepts_fenced_members,
-    ),
-    "old-follower-state": Fault(
-        "A broker that leads again forgets the log ends that followers had in an earlier epoch of its leadership.",
-        _keeps_followers_of_old_epoch,
     ),
     "high-watermark-from-log-end": Fault(
         "A new leader begins with the high watermark that it had as a follower, not with its log end.",
