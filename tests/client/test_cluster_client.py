@@ -217,7 +217,12 @@ def test_a_broker_that_hangs_delays_nobody() -> None:
     async def work() -> None:
         cluster = Cluster(2)
         async with Peer(PeerConnection.until_closed) as silent, cluster.peers[0], cluster.peers[1]:
-            settings = cluster.settings(bootstrap=(silent.address, cluster.peers[0].address), hedge_ms=20)
+            settings = cluster.settings(
+                bootstrap=(silent.address, cluster.peers[0].address),
+                hedge_ms=20,
+                connection_setup_timeout_ms=600_000,  # longer than the test may take
+                connection_setup_timeout_max_ms=600_000,
+            )
             cluster.peers.append(silent)
             async with ClusterClient(settings) as client:
                 await client.metadata_of(["flights"])
