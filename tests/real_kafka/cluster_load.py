@@ -4,7 +4,7 @@
 topic          each turn
 =============  =======================================================================================================
 ``plain`` …    records with and without keys, values and headers; a topic for each codec
-``txn``        a transaction that commits or aborts, with offsets of the group ``readers-in-transactions``
+``txn``        a transaction that commits or aborts; the first ones with offsets of ``readers-in-transactions``
 ``open``       a transaction that stays open after the load's end, once; then records behind it
 ``compacted``  records of few keys, some of them null; the cleaner runs all the time
 ``trimmed``    records; DeleteRecords in the middle of a batch
@@ -36,10 +36,12 @@ GROUP: Final = "readers"
 GROUP_IN_TRANSACTIONS: Final = "readers-in-transactions"
 _OPEN_TRANSACTION_MS: Final = 900_000
 _TRIMS_EVERY: Final = 5
+_TURNS_WITH_OFFSETS: Final = 5
+"""The first turns, whose transactions have offsets. Later ones sometimes waited for ever after a broker had died."""
 _KEPT_SEGMENTS: Final = 3
-_ATTEMPTS: Final = 5
-_SHORT_WAIT_S: Final = 5
-"""The timeout for an operation that a later turn repeats."""
+_ATTEMPTS: Final = 12
+_SHORT_WAIT_S: Final = 10
+"""The timeout for an operation that another attempt or turn repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +176,14 @@ class Load:
                 producer.begin_transaction()
                 self._produce(producer, "txn", turn)
                 self._flush(producer)
-                places = [KafkaPartition("txn", number, turn) for number in range(self.size.partitions)]
-                metadata = self._group(GROUP_IN_TRANSACTIONS).consumer_group_metadata()
-                producer.send_offsets_to_transaction(places, metadata, PATIENCE_S)
+                if turn < _TURNS_WITH_OFFSETS:
+                    places = [KafkaPartition("txn", number, turn) for number in range(self.size.partitions)]
+                    metadata = self._group(GROUP_IN_TRANSACTIONS).consumer_group_metadata()
+                    producer.send_offsets_to_transaction(places, metadata, _SHORT_WAIT_S)
                 if turn % 3 == 1:
-                    producer.abort_transaction(PATIENCE_S)
+                    producer.abort_transaction(_SHORT_WAIT_S)
                 else:
-                    producer.commit_transaction(PATIENCE_S)
+                    producer.commit_transaction(_SHORT_WAIT_S)
             except KafkaException:
                 self._producers.pop("txn", None)
             else:
@@ -243,7 +246,7 @@ class Load:
                 producer = Producer(
                     {**settings, "transactional.id": name, "transaction.timeout.ms": _OPEN_TRANSACTION_MS}
                 )
-                producer.init_transactions(PATIENCE_S)
+                producer.init_transactions(_SHORT_WAIT_S if name == "txn" else PATIENCE_S)
                 self._producers[name] = producer
         return self._producers[name]
 

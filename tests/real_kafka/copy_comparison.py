@@ -194,7 +194,7 @@ def _epoch_differences(copy: Path, source: SourcePartition) -> Iterator[str]:
 def _epochs(directory: Path, log_start: int, high_watermark: int) -> dict[int, int]:
     """Return the start offset of each epoch that has offsets in the range."""
     entries = LeaderEpochCheckpoint.read(LOCAL, directory / LEADER_EPOCH_CHECKPOINT)
-    ends = [*(entry.start_offset for entry in entries[1:]), high_watermark]
+    ends = [entry.start_offset for entry in entries[1:]] + [high_watermark] * bool(entries)
     return {
         entry.epoch: max(entry.start_offset, log_start)
         for entry, end in zip(entries, ends, strict=True)
