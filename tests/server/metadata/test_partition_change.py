@@ -114,6 +114,11 @@ class TestEligibleLeaders:
         found = changed(state, TargetReplicas(isr=(), unclean=frozenset({1})), alive=())
         assert found == {"eligibleLeaderReplicas": [2]}
 
+    def test_are_not_those_that_are_no_longer_replicas(self) -> None:
+        state = partition_of((1, 2, 3), isr=(1,), elr=(2, 3))
+        found = changed(state, TargetReplicas(replicas=(1, 2)), min_isr=2)
+        assert found["eligibleLeaderReplicas"] == [2]
+
     def test_the_last_known_leader_leads_uncleanly_where_none_is_left(self) -> None:
         state = partition_of((1,), isr=(), last_known_elr=(1,))
         assert changed(state) == {"leader": 1, "isr": [1], "leaderRecoveryState": 1, "lastKnownElr": []}

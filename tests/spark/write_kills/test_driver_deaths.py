@@ -54,7 +54,7 @@ class Death:
     def require_foretold(self) -> None:
         """Check the plan that `tidelog recover` prints."""
         told = run("recover", self.home.logs).output
-        assert ("to be carried out" in told) == (self.is_decided and self.point != "committed")
+        assert ("to complete:" in told) == (self.is_decided and self.point != "committed")
         assert ("Staged files without a commit, to remove: " in told) != self.is_decided
 
     def taken_up(self, driver: Driver) -> None:

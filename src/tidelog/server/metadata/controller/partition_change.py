@@ -126,7 +126,8 @@ class _Change:
             self._elr = ()
         else:
             gone = {*self._isr, *self._wanted.unclean}
-            self._elr = tuple(sorted({*self._elr, *self._state.isr} - gone))
+            # Kafka keeps a broker that is no replica any longer. If it is assigned again, it has lost its records.
+            self._elr = tuple(sorted(({*self._elr, *self._state.isr} - gone) & {*self._replicas}))
 
     def _elect(self) -> None:
         leader, is_clean = self._choose()
