@@ -65,7 +65,7 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
 everything: ## the environments and jars of every command
-	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
+	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars mirror-maker-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder

@@ -23,7 +23,7 @@ class Bench:
 
     def __init__(self, *, scale: float = 1.0) -> None:
         self._stack = ExitStack()
-        self._scale = scale
+        self.scale = scale
         self._java: Worker | None = None
         self._java_tools: Worker | None = None
         self._data: Data | None = None
@@ -66,21 +66,21 @@ class Bench:
     @property
     def data(self) -> Data:
         if self._data is None:
-            self._data = Data(self.java, scale=self._scale)
+            self._data = Data(self.java, scale=self.scale)
         return self._data
 
     @property
     def brokers(self) -> Pair:
         """Kafka's broker and ours, which serve until the end."""
         if self._brokers is None:
-            self._brokers = Pair.start(self.directory(), self.enter, self._scale)
+            self._brokers = Pair.start(self.directory(), self.enter, self.scale)
         return self._brokers
 
     @property
     def tls_brokers(self) -> Pair:
         """Another broker of each, with clients that use TLS."""
         if self._tls_brokers is None:
-            self._tls_brokers = tls_pair(self.directory(), self.enter, self._scale)
+            self._tls_brokers = tls_pair(self.directory(), self.enter, self.scale)
         return self._tls_brokers
 
     def enter(self, process: _Process) -> _Process:

@@ -36,6 +36,10 @@ class Load:
     topic: str
     records: int
     record_bytes: int
+    payloads: Path | None = None
+    """A file with a value of ``record_bytes`` bytes on each line. Without it, values are random letters."""
+    settings: tuple[str, ...] = ()
+    """Settings of the producer in addition to its defaults."""
 
     @property
     def bytes(self) -> int:
@@ -49,12 +53,16 @@ class Produced:
 
 
 def produce(entrance: Entrance, load: Load) -> Produced:
-    """Produce at full speed with acks=all and the producer's default settings."""
+    """Produce at full speed with acks=all and the producer's default settings, but for those of the load."""
+    values = (
+        ("--record-size", str(load.record_bytes)) if load.payloads is None else ("--payload-file", str(load.payloads))
+    )
     printed = _run(
         "ProducerPerformance",
-        *("--topic", load.topic, "--num-records", str(load.records), "--record-size", str(load.record_bytes)),
+        *("--topic", load.topic, "--num-records", str(load.records), *values),
         *entrance.options("--producer.config"),
         *("--throughput", "-1", "--producer-props", f"bootstrap.servers={entrance.bootstrap}", "acks=all"),
+        *load.settings,
     )
     sent, rate, latency_ms = _PRODUCED.findall(printed)[-1]
     if int(sent) != load.records:

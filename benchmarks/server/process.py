@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -19,3 +20,9 @@ def core_seconds(process_id: int) -> float:
     """Return the time of all threads that exist now."""
     tasks = (_PROCESSES / str(process_id) / "task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def process_seconds(process_id: int) -> float:
+    """Return the time of a process on cores, with that of its ended threads and of its ended children."""
+    fields = (_PROCESSES / str(process_id) / "stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

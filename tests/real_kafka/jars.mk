@@ -15,16 +15,19 @@ KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER) $(KAFKA_KRAFT_3)
 MVN_COPY = mkdir -p .cache && flock .cache/maven.lock mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
 KAFKA_CASES = .cache/kafka-cases-4.1.0
 SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
+MIRROR_MAKER_JARS = .cache/mirror-maker-$(KAFKA_TOOLS)
 
 JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
 JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.java
 
-.PHONY: kafka-jars spark-kafka-jars
+.PHONY: kafka-jars spark-kafka-jars mirror-maker-jars
 
 kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 3.9 and 4.1 to 4.4, which tests and benchmarks run beside tidelog
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
+
+mirror-maker-jars: $(MIRROR_MAKER_JARS)/.stamp ## fetch Kafka's MirrorMaker 2, a peer in the benchmarks
 
 .cache/kafka-%/.stamp: tests/real_kafka/pom.xml | jvm
 	@echo "Fetching the jars of Apache Kafka $*"
@@ -34,11 +37,12 @@ spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a pe
 
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
+$(MIRROR_MAKER_JARS)/.stamp: benchmarks/mirror-maker/pom.xml
 
-$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp: | jvm
+$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp $(MIRROR_MAKER_JARS)/.stamp: | jvm
 	@echo "Fetching the jars of $<"
 	@rm -rf $(@D) && mkdir -p $(@D)
-	@$(MVN_COPY) --file $< -DoutputDirectory=$(CURDIR)/$(@D)
+	@$(MVN_COPY) --file $< -Dkafka.version=$(KAFKA_TOOLS) -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
 # A jar, not a directory of classes: the JVM archives classes only from jars. A class archive of other jars goes.
