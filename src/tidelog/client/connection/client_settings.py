@@ -39,8 +39,7 @@ class ClientSettings:
     """The time after which a request that any broker can handle goes to another one too."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
-    """Kafka's default is 65,536. The operating system's own buffers grow with the connection's speed, so that a large
-    Fetch is up to twice as fast."""
+    """-1 for the operating system's own buffers, which grow with the connection's speed. Kafka's default is 65,536."""
     max_response_bytes: int = 100_000_000
 
     @classmethod
