@@ -16,7 +16,9 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, SCENARIOS
 from tidelog.cli.main import COMMANDS
 
-WITHOUT_DIRECTORIES = frozenset({"config", "dump", "export", "format", "random-uuid", "serve", "spark"})
+WITHOUT_DIRECTORIES = frozenset(
+    {"config", "dump", "export", "format", "mirror", "random-uuid", "serve", "snapshot", "spark"}
+)
 """Commands that take no log directory, or have a test of their own for a wrong one."""
 
 COMMAND = [sys.executable, "-m", "tidelog"]

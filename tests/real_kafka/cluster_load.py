@@ -147,7 +147,7 @@ class Load:
         self._transact(turn)
         self._leave_open(turn)
         if turn % _TRIMS_EVERY == _TRIMS_EVERY - 1:
-            self._trim()
+            self.trim()
         self._commit(turn)
 
     def _produce(self, producer: Producer, topic: str, turn: int) -> None:
@@ -200,8 +200,9 @@ class Load:
         self._produce(self._producer("none"), "open", turn)
         self._flush(self._producer("none"))
 
-    def _trim(self) -> None:
-        """Move the log start of each partition near its end, in the middle of a batch."""
+    def trim(self) -> bool:
+        """Move the log start of each partition near its end, in the middle of a batch. Return True if all succeeded."""
+        is_done = True
         for number in range(self.size.partitions):
             place = KafkaPartition("trimmed", number)
             try:
@@ -212,7 +213,8 @@ class Load:
                 )
                 deletion[target].result(PATIENCE_S)
             except KafkaException:
-                continue  # the leader is moving; the next turns try it again
+                is_done = False  # the leader is moving; the next turns try it again
+        return is_done
 
     def _commit(self, turn: int) -> None:
         places = [

@@ -100,6 +100,7 @@ def test_a_replica_is_a_true_copy_and_a_damaged_one_is_not(tmp_path: Path) -> No
             assert load.acknowledged[topic] >= load.size.turns * load.size.records, topic
         cluster.wait("retention", lambda: source_partitions(cluster, ["rolling"])[0].log_start > 0)
         cluster.wait("compaction", lambda: is_compacted(cluster, served))
+        cluster.wait("DeleteRecords", lambda: is_trimmed(cluster) or load.trim())
         check_load(cluster)
         assert committed_offsets(cluster.admin, [GROUP])[GROUP].keys() == {
             f"{topic}-{number}" for topic in TOPICS for number in range(load.size.partitions)
@@ -126,6 +127,11 @@ def is_compacted(cluster: Cluster, served: ServedBatches) -> bool:
     )
 
 
+def is_trimmed(cluster: Cluster) -> bool:
+    """Return True if DeleteRecords has moved the log start of every partition. A busy broker may refuse it."""
+    return all(partition.log_start > 0 for partition in source_partitions(cluster, ["trimmed"]))
+
+
 def check_load(cluster: Cluster) -> None:
     """Check that every kind of change has happened."""
     for topic, codec in CODECS.items():
@@ -133,7 +139,6 @@ def check_load(cluster: Cluster) -> None:
             stored = batches_of_partition(partition.directory)
             assert {codec_name(codec_of(batch.row.attributes)) for batch in stored} == {codec}
             assert len(list(partition.directory.glob("*.log"))) > 1
-    assert all(partition.log_start > 0 for partition in source_partitions(cluster, ["trimmed"]))
     for topic, has_markers in (("txn", True), ("open", False)):
         stored = batches_of_partition(source_partitions(cluster, [topic])[0].directory)
         assert any(batch.row.attributes & TRANSACTIONAL_FLAG for batch in stored)

@@ -34,8 +34,6 @@ _RUNNING = (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 _CALLS = 12
 """A crash at a disk call happens within so many calls."""
 
-logging.getLogger("tidelog").setLevel(logging.CRITICAL)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -52,14 +50,19 @@ class Outcome:
 def run(plan: Plan, *, keeps_history: bool = False) -> Outcome:
     """Carry out a plan. Errors other than broken invariants are problems too."""
     history = History(is_kept=keeps_history)
-    cluster = Cluster(plan, history)
     problem = invariant = None
+    logger = logging.getLogger("tidelog")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    cluster = Cluster(plan, history)
     try:
         cluster.run()
     except InvariantBroken as error:
         problem, invariant = str(error), error.invariant
     except Exception as error:
         problem, invariant = f"{type(error).__name__}: {error}", type(error).__name__
+    finally:
+        logger.setLevel(level)
     return Outcome(
         plan=plan,
         steps=history.step,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 from tidelog.mirroring.planning.options import MirrorOptions
@@ -19,6 +20,7 @@ from tidelog.mirroring.run.progress import EventCallback, MirrorResult, Progress
 
 Result = TypeVar("Result")
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 0.1
 """The time between two looks at the stop event of another thread."""
 
@@ -50,7 +52,19 @@ def run_mirror(
         finally:
             watcher.cancel()
 
-    return _run(watched)
+    with _kept_handlers() if handles_signals else nullcontext():
+        return _run(watched)
+
+
+@contextmanager
+def _kept_handlers() -> Iterator[None]:
+    """Restore the handlers of this process: an event loop leaves Python's own or none."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _stop_when(stop: threading.Event, run: MirrorRun) -> None:
@@ -64,10 +78,10 @@ def _handle_signals(stop: threading.Event) -> None:
 
     def on_signal() -> None:
         stop.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal)
 
 
