@@ -64,13 +64,13 @@ include tests/real_kafka/jars.mk
 check: venv ## the quick tests: no JVM, no Maven, a few minutes
 	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
-everything: ## the environments and jars of every command
-	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars mirror-maker-jars
+everything: ## the environments and jars of the tests
+	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-soak: everything ## the slow tests (the long fuzz and crash runs), and the mutants
+soak: everything kafka-3-jars ## the slow tests (the long fuzz and crash runs), and the mutants
 	@status=0; \
 	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal || status=1; \
 	$(BIN)/python scripts/mutants.py || status=1; \
@@ -110,7 +110,7 @@ map: venv ## write what is made from code: the file map, pages of docs/, and the
 	@$(BIN)/python scripts/message_types.py
 	@PYTHONPATH=tests $(BIN)/python -m simulation.page
 
-bench: everything ## measure beside Kafka (ROWS=scan,decode: some rows)
+bench: everything mirror-maker-jars ## measure beside Kafka (ROWS=scan,decode: some rows)
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) $(if $(SCALE),--scale $(SCALE))
 
 bench-steps: venv kafka-jars ## where the time goes in the rows below their target

@@ -9,7 +9,7 @@ KAFKA_NEWEST = 4.4.0
 KAFKA_TOOLS = 4.3.1
 KAFKA_OLDER = 4.2.0 4.1.0
 KAFKA_KRAFT_3 = 3.9.1
-KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER) $(KAFKA_KRAFT_3)
+KAFKA_RELEASES = $(KAFKA_NEWEST) $(KAFKA_TOOLS) $(KAFKA_OLDER)
 
 # One Maven at a time, because all write into one local repository.
 MVN_COPY = mkdir -p .cache && flock .cache/maven.lock mvn --batch-mode --quiet --no-transfer-progress dependency:copy-dependencies
@@ -21,9 +21,11 @@ JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
 JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.java
 
-.PHONY: kafka-jars spark-kafka-jars mirror-maker-jars
+.PHONY: kafka-jars kafka-3-jars spark-kafka-jars mirror-maker-jars
 
-kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 3.9 and 4.1 to 4.4, which tests and benchmarks run beside tidelog
+kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1 to 4.4, which tests and benchmarks run beside tidelog
+
+kafka-3-jars: .cache/java/$(KAFKA_KRAFT_3)/programs.jar ## fetch Apache Kafka 3.9, a source of mirrors in the slow tests
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 

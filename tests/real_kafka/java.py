@@ -1,6 +1,7 @@
 """Kafka's jars and our compiled Java programs: their paths, and the command line that runs one of their classes.
 
-`make kafka-jars` fetches and compiles them. `classpath` calls it, so tests run from a fresh clone without preparation.
+`make kafka-jars` and `make kafka-3-jars` fetch and compile them. `classpath` makes the jars of a release, so tests run
+from a fresh clone without preparation.
 ``jars.mk`` in this directory explains why there are several releases. A class runs with the jars of NEWEST, and Kafka's
 command line tools with those of TOOLS, unless the caller names a release. Each command keeps the JVM small and quick to
 start: C1 only, the serial collector, and a class archive that the first broker writes. The archive saves more than half
@@ -36,12 +37,12 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-
 
 
 @functools.cache
-def ensure_jars() -> None:
+def ensure_jars(target: str = "kafka-jars") -> None:
     """Fetch the jars and compile our programs if necessary. Processes wait for one another."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "jars.lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "--silent", "kafka-jars"], cwd=ROOT, check=True, timeout=900)
+        subprocess.run(["make", "--silent", target], cwd=ROOT, check=True, timeout=900)
 
 
 def class_archive(release: str) -> Path:
@@ -52,7 +53,7 @@ def class_archive(release: str) -> Path:
 @functools.cache
 def classpath(release: str) -> str:
     """Return our programs and every jar of Kafka in a fixed order: a class archive requires the same class path."""
-    ensure_jars()
+    ensure_jars("kafka-3-jars" if release == KRAFT_3 else "kafka-jars")
     programs = CACHE / "java" / release / "programs.jar"
     return os.pathsep.join([str(programs), *sorted(str(jar) for jar in (CACHE / f"kafka-{release}").glob("*.jar"))])
 
