@@ -16,12 +16,13 @@ from typing import Self
 from tidelog.config.broker_keys import looks_like_key
 from tidelog.config.client_keys import CLIENT_KEYS, CONSUMER_NAMES
 from tidelog.config.origin import Origin, OriginKind, Setting, read_server_properties
-from tidelog.config.value_text import Password, Value
+from tidelog.config.setting_texts import SettingTexts
+from tidelog.config.value_text import Value
 from tidelog.model import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(SettingTexts):
     """``config["request.timeout.ms"]`` is a key's value, set or default, or None. KeyError means an unknown key.
 
     Reading a key without effect raises AssertionError, because the key's row in the table would be wrong.
@@ -69,17 +70,6 @@ class ClientConfig:
 
     def is_set(self, key: str) -> bool:
         return key in self.settings
-
-    def text(self, key: str) -> str | None:
-        """Return the text of a STRING, CLASS or PASSWORD key, or None if it is empty or missing."""
-        value = self[key]
-        text = value.text if isinstance(value, Password) else value
-        return str(text) if text else None
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return the non-empty items of a LIST key."""
-        value = self[key]
-        return tuple(filter(None, value)) if isinstance(value, tuple) else ()
 
     def number(self, key: str) -> int:
         """Return the value of an INT or LONG key."""

@@ -7,10 +7,11 @@ are in lower case. Source: Kafka's ``valuesWithPrefixOverride``, ``ListenerName.
 from __future__ import annotations
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.value_text import Password, Value
+from tidelog.config.setting_texts import SettingTexts
+from tidelog.config.value_text import Value
 
 
-class ListenerConfig:
+class ListenerConfig(SettingTexts):
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         self.listener = listener
         self.prefix = f"listener.name.{listener.lower()}."
@@ -32,17 +33,6 @@ class ListenerConfig:
     def of_mechanism(self, mechanism: str, key: str) -> Value | None:
         """Return the value that is set for one mechanism of this listener."""
         return self._set(f"{mechanism.lower()}.{key}", key)
-
-    def text(self, key: str) -> str | None:
-        """Return the text of a STRING or PASSWORD key, or None if it is empty or missing."""
-        value = self[key]
-        text = value.text if isinstance(value, Password) else value
-        return str(text) if text else None
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return the non-empty items of a LIST key."""
-        value = self[key]
-        return tuple(filter(None, value)) if isinstance(value, tuple) else ()
 
     def named(self, key: str) -> str:
         """Return the name under which the value of ``key`` is set, for messages."""
