@@ -21,6 +21,7 @@ from tidelog.client import Address, ClientError, ClientSettings, Connection, ope
 from tidelog.kernel import scan_batches
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.replication import BrokerLifecycle, BrokerState, LifecycleSettings, MetadataObserver, ObserverSettings
 from tidelog.replication.broker_lifecycle import EnterState, SendHeartbeat, SendRegistration, StopBroker
 from tidelog.replication.follower_commands import Append, SetHighWatermark, TruncateTo
@@ -40,7 +41,6 @@ from tidelog.replication.observer_messages import (
     SendFetch,
     SendFetchSnapshot,
     SnapshotFetch,
-    SnapshotId,
     WriteQuorumState,
 )
 from tidelog.replication.registration_request import BrokerEndpoint, BrokerRegistrationRequest

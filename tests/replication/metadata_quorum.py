@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.replication.observer_messages import (
     UNKNOWN,
     FetchedMetadata,
@@ -19,7 +20,6 @@ from tidelog.replication.observer_messages import (
     MetadataFetch,
     QuorumNode,
     SnapshotFetch,
-    SnapshotId,
 )
 from tidelog.storage.epoch import EpochEndOffset
 

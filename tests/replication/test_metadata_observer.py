@@ -10,6 +10,7 @@ import pytest
 
 from replication.metadata_quorum import Entry, ModelLog, Quorum, from_bytes, to_bytes
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.replication.broker_lifecycle import StopBroker
 from tidelog.replication.follower_commands import Append, SetHighWatermark, TruncateTo
 from tidelog.replication.metadata_observer import MetadataObserver, ObserverSettings
@@ -29,7 +30,6 @@ from tidelog.replication.observer_messages import (
     SendFetch,
     SendFetchSnapshot,
     SnapshotFetch,
-    SnapshotId,
     WriteQuorumState,
 )
 from tidelog.storage.epoch import EpochEndOffset

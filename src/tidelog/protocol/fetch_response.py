@@ -34,7 +34,10 @@ _NO_RECORDS: Final = memoryview(b"")
 
 
 class SnapshotId(NamedTuple):
-    """The snapshot that a follower of the metadata log must fetch instead of records (KIP-630)."""
+    """A snapshot of the metadata log (KIP-630). It has all records below ``end_offset``, the last one of ``epoch``.
+
+    In a response, a follower must fetch it instead of records.
+    """
 
     end_offset: int = -1
     epoch: int = -1

@@ -56,6 +56,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.replication.broker_lifecycle import StopBroker
 from tidelog.replication.follower_commands import Append, SetHighWatermark, TruncateTo, TruncationCause
 from tidelog.replication.observer_messages import (
@@ -75,7 +76,6 @@ from tidelog.replication.observer_messages import (
     SendFetch,
     SendFetchSnapshot,
     SnapshotFetch,
-    SnapshotId,
     WriteQuorumState,
 )
 from tidelog.storage.epoch import EpochEndOffset

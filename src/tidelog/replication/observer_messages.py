@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.replication.broker_lifecycle import StopBroker
 from tidelog.replication.follower_commands import Append, SetHighWatermark, TruncateTo
 from tidelog.storage.epoch import EpochEndOffset
@@ -48,13 +49,6 @@ class QuorumNode(NamedTuple):
     id: int
     host: str
     port: int
-
-
-class SnapshotId(NamedTuple):
-    """A snapshot has all records below ``end_offset``; ``epoch`` is that of the last one."""
-
-    end_offset: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
