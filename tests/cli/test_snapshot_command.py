@@ -27,6 +27,15 @@ def middle(source: Path) -> int:
     return times[len(times) // 2]
 
 
+def begun(source: Path, target: Path) -> subprocess.Popen[bytes]:
+    """Run the command until the unfinished directory is there, or until it has ended."""
+    command = [sys.executable, "-m", "tidelog", "snapshot", str(source), str(target), "--at", "now", "--apply"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not target.with_name(f"{target.name}.unfinished").exists() and process.poll() is None:
+        pass
+    return process
+
+
 def test_a_plan_writes_nothing_and_apply_does_what_it_says(golden_copy: GoldenFactory, tmp_path: Path) -> None:
     source, target = golden_copy(SET), tmp_path / "snap"
     before, at = digests(source), middle(source)
@@ -152,20 +161,7 @@ def test_ctrl_c_leaves_nothing(golden: GoldenFactory, tmp_path: Path) -> None:
     """The command is interrupted at its start, and either nothing or everything is there."""
     source = golden(SCENARIOS)
     before = digests(source)
-    command = [
-        sys.executable,
-        "-m",
-        "tidelog",
-        "snapshot",
-        str(source),
-        str(tmp_path / "snap"),
-        "--at",
-        "now",
-        "--apply",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while not (tmp_path / "snap.unfinished").exists() and process.poll() is None:
-        pass
+    process = begun(source, tmp_path / "snap")
     process.send_signal(signal.SIGINT)
     process.wait(100)
     assert process.returncode in (0, 130)
@@ -177,20 +173,7 @@ def test_ctrl_c_leaves_nothing(golden: GoldenFactory, tmp_path: Path) -> None:
 def test_a_killed_run_can_be_repeated(golden: GoldenFactory, tmp_path: Path) -> None:
     source = golden(SCENARIOS)
     before = digests(source)
-    command = [
-        sys.executable,
-        "-m",
-        "tidelog",
-        "snapshot",
-        str(source),
-        str(tmp_path / "snap"),
-        "--at",
-        "now",
-        "--apply",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    while not (tmp_path / "snap.unfinished").exists() and process.poll() is None:
-        pass
+    process = begun(source, tmp_path / "snap")
     process.kill()
     process.wait(100)
     if not (tmp_path / "snap").exists():

@@ -19,17 +19,14 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     ConfigResource,
-    ResourcePatternType,
     ResourceType,
 )
 
 from cli.runner import rows, run
 from real_kafka.broker import PATIENCE_S, Broker
+from real_kafka.copy_comparison import acls_of
 from real_kafka.directories import differences
 from real_kafka.java import NEWEST, OLDER, TOOLS
 from real_kafka.kafka_tools import KafkaTools
@@ -167,18 +164,7 @@ def everything(bootstrap: str) -> dict[str, Any]:
         )
         for name in USERS
     }
-    entries = admin.describe_acls(
-        AclBindingFilter(  # its stub does not know that None stands for any name
-            ResourceType.ANY,
-            None,  # type: ignore[arg-type]
-            ResourcePatternType.ANY,
-            None,  # type: ignore[arg-type]
-            None,  # type: ignore[arg-type]
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-    ).result(PATIENCE_S)
-    found["acls"] = sorted(str(entry) for entry in entries)
+    found["acls"] = acls_of(admin)
     found["settings"] = {kind.name: set_in(admin, kind, name) for kind, name in SET}
     return found
 
