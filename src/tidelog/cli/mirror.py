@@ -20,6 +20,7 @@ from tidelog.mirroring.blocking import plan_mirror, run_mirror
 from tidelog.mirroring.planning.options import MirrorOptions, source_settings
 from tidelog.mirroring.planning.plan import DELETED, UNREADABLE, MirrorPlan, PlannedPartition
 from tidelog.mirroring.run.progress import CopiedPartition, MirrorProgress, MirrorResult
+from tidelog.mirroring.target.target_settings import DEFAULT_NODE_ID
 from tidelog.storage.checkpoint import uuid_to_text
 
 PLAN_COLUMNS = ("topic", "state", "partitions", "source_bytes", "missing_records", "missing_bytes", "errors")
@@ -76,7 +77,7 @@ DONE_COLUMNS = ("name", "log_start", "log_end", "source_end", "copied_records", 
     "--node-id",
     type=click.IntRange(0),
     metavar="N",
-    default=1,
+    default=DEFAULT_NODE_ID,
     show_default=True,
     help="The id of the broker that will serve a new copy.",
 )

@@ -28,7 +28,7 @@ _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 
 
 class Node(NamedTuple):
-    """A broker."""
+    """A broker of the cluster, with the address for this client."""
 
     node_id: int
     address: Address

@@ -67,5 +67,5 @@ class Coordinators:
         return coordinator
 
     def forget(self, kind: CoordinatorType, key: str) -> None:
-        """Forget a coordinator that is none any more, or cannot be reached."""
+        """Forget a coordinator that has moved or cannot be reached."""
         self._known.pop((kind, key), None)
