@@ -40,11 +40,12 @@ mirror-maker-jars: $(MIRROR_MAKER_JARS)/.stamp ## fetch Kafka's MirrorMaker 2, a
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 $(MIRROR_MAKER_JARS)/.stamp: benchmarks/mirror-maker/pom.xml
+$(MIRROR_MAKER_JARS)/.stamp: MVN_SETTINGS = -Dkafka.version=$(KAFKA_TOOLS)
 
 $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp $(MIRROR_MAKER_JARS)/.stamp: | jvm
 	@echo "Fetching the jars of $<"
 	@rm -rf $(@D) && mkdir -p $(@D)
-	@$(MVN_COPY) --file $< -Dkafka.version=$(KAFKA_TOOLS) -DoutputDirectory=$(CURDIR)/$(@D)
+	@$(MVN_COPY) --file $< $(MVN_SETTINGS) -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
 # A jar, not a directory of classes: the JVM archives classes only from jars. A class archive of other jars goes.
