@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from golden_sets import footprint, unpack
 
-pytest_plugins = ("skip_guard", "quick_tier")
+pytest_plugins = ("skip_guard", "quick_tier", "workers")
 
 # A busy machine must not fail a test, so an example has no deadline.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
