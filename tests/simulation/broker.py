@@ -46,7 +46,9 @@ class Observer(Protocol):
 
     def acknowledged(self, broker: Broker, partition: int, ack: PendingAck, epoch: int) -> None: ...
 
-    def loaded(self, broker: Broker) -> None: ...
+    def opened(self, broker: Broker, replica: Replica) -> None:
+        """Note a log that was loaded or created."""
+        ...
 
     def agrees(self, broker: Broker, replica: Replica, epoch: int) -> None:
         """Note a fetch response in ``epoch`` that found no divergence."""
@@ -160,8 +162,8 @@ class Broker:
         """Load the logs, and apply the metadata that was read."""
         assert self.life is not None
         self.machine.load()
-        self._observer.loaded(self)
         for partition, replica in sorted(self.machine.replicas.items()):
+            self._observer.opened(self, replica)
             self._history.note(
                 "broker {} loads {}: offsets {} to {}, high watermark {}",
                 self.node_id,
@@ -324,7 +326,7 @@ class Broker:
             self._leave(partition)
             return
         if partition not in self.machine.replicas:
-            self.machine.create(partition)
+            self._observer.opened(self, self.machine.create(partition))
         if state.leader == self.node_id:
             self._lead(partition, state)
         else:

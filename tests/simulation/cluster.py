@@ -191,8 +191,8 @@ class Cluster:
     def advanced(self, broker: Broker, partition: int) -> None:
         self.invariants.commit(broker, partition)
 
-    def loaded(self, broker: Broker) -> None:
-        self.invariants.loaded(broker)
+    def opened(self, broker: Broker, replica: Replica) -> None:
+        self.invariants.opened(broker, replica)
 
     def agrees(self, broker: Broker, replica: Replica, epoch: int) -> None:
         self.invariants.agrees(broker, replica, epoch)

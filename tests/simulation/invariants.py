@@ -23,8 +23,11 @@ epoch cache             each record's epoch in its batch is the one in the log's
 
 An unclean election may lose committed records: exactly the records that the new leader's log does not have.
 ``committed`` ends there then. The other replicas are *doubtful* where they differ from it, until they agree with a
-leader of that election or later. A replica that is down is not compared:
-its disk decides its contents at the next start.
+leader of that election or later. So are logs that are created later, and records that a replica appends
+after a truncation: a broker with old metadata may lead, or follow, in an epoch before the election. It may even
+move its high watermark, if it is the only in-sync replica that it knows. No rule can prevent that, and its records are
+lost like those before the election. A replica that is down is not compared: its disk decides its contents at the next
+start.
 """
 
 from __future__ import annotations
@@ -112,13 +115,12 @@ class Invariants:
         if epoch >= found.unclean_epoch and not found.is_undecided:
             replica.doubtful_from = None
 
-    def loaded(self, broker: Broker) -> None:
-        """Note the logs of a broker that has started."""
-        for partition, replica in broker.machine.replicas.items():
-            found = self._partitions[partition]
-            self._agreed.pop((broker.node_id, partition), None)  # its high watermark is that of a checkpoint
-            if found.unclean_epoch:
-                replica.doubtful_from = _common(found, replica)
+    def opened(self, broker: Broker, replica: Replica) -> None:
+        """Note a log that a broker has loaded or created."""
+        found = self._partitions[replica.partition]
+        self._agreed.pop((broker.node_id, replica.partition), None)  # its high watermark is that of a checkpoint
+        if found.unclean_epoch:
+            replica.doubtful_from = _common(found, replica)
 
     def acknowledge(self, broker: Broker, partition: int, ack: PendingAck, epoch: int) -> None:
         """Check a record that is acknowledged with acks=all."""

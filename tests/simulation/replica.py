@@ -101,7 +101,8 @@ class Replica:
         self.log.truncate_fully_and_start_at(offset)
         self.prints = [NO_RECORD] * offset
         self.runs = []
-        self.doubtful_from = None
+        if self.doubtful_from is not None:
+            self.doubtful_from = offset
         self._require_agreement()
 
     def begin_epoch(self, epoch: int) -> None:
@@ -158,8 +159,8 @@ class Replica:
         del self.prints[end:]
         while self.runs and self.runs[-1][1] >= end:
             self.runs.pop()
-        if self.doubtful_from is not None and end <= self.doubtful_from:
-            self.doubtful_from = None
+        if self.doubtful_from is not None:
+            self.doubtful_from = min(self.doubtful_from, end)
         self._require_agreement()
 
     def _read_all(self) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 from tidelog.runtime import Clock
-from tidelog.storage.fs.os_errors import SystemCall
+from tidelog.storage.fs.os_errors import storage_error
 from tidelog.testing.disk.disk_calls import CHANGING_CALLS, DiskCall, PowerLoss
 from tidelog.testing.disk.disk_faults import DiskFault
 from tidelog.testing.disk.sector_map import SECTOR_BYTES
@@ -30,29 +30,13 @@ class DiskGate:
         self.is_crashed = False
         self.before_call: Callable[[DiskCall], None] | None = None
 
-    @contextmanager
-    def call(
-        self, name: str, path: Path, action: str, *, changes: bool = True, about: Path | None = None
-    ) -> Iterator[None]:
+    def call(self, name: str, path: Path, action: str, *, changes: bool = True, about: Path | None = None) -> GatedCall:
         """Carry out a call in the ``with`` block. ``action`` is the operation in an error's message.
 
         ``changes`` is False if there is nothing to change; the call is then not counted. ``about`` is the path in an
         error's message, if it is not the call's own.
         """
-        with SystemCall(action, about or path):
-            with self.lock:
-                number = self._count(name, path) if changes and name in CHANGING_CALLS else None
-                self.require_power()
-                faults = [fault for fault in self.faults if fault.happens(name, path, number)]
-            for fault in faults:
-                if fault.delay_ms:
-                    self.clock.sleep_ms(fault.delay_ms)
-            with self.lock:
-                self.require_power()
-                for fault in faults:
-                    if fault.errno:
-                        raise fault.error()
-                yield
+        return GatedCall(self, name, path, action, is_counted=changes and name in CHANGING_CALLS, about=about or path)
 
     def require_power(self) -> None:
         if self.is_crashed:
@@ -70,7 +54,8 @@ class DiskGate:
         if self.free_bytes is not None:
             self.free_bytes += sectors * SECTOR_BYTES
 
-    def _count(self, name: str, path: Path) -> int:
+    def count(self, name: str, path: Path) -> int:
+        """Count a changing call, and return its number."""
         self.require_power()
         call = DiskCall(len(self.calls), name, path)
         if self.before_call is not None:
@@ -80,6 +65,62 @@ class DiskGate:
             self.require_power()
         self.calls.append(call)
         return call.number
+
+
+class GatedCall:
+    """A call of the disk. The ``with`` block runs under the disk's lock, and an OSError becomes a StorageError.
+
+    Tests make many millions of these calls, so a call without faults takes the lock once and creates one object.
+    """
+
+    __slots__ = ("_about", "_action", "_gate", "_is_counted", "_name", "_path")
+
+    def __init__(self, gate: DiskGate, name: str, path: Path, action: str, *, is_counted: bool, about: Path) -> None:
+        self._gate = gate
+        self._name = name
+        self._path = path
+        self._action = action
+        self._is_counted = is_counted
+        self._about = about
+
+    def __enter__(self) -> None:
+        gate = self._gate
+        gate.lock.acquire()
+        try:
+            number = gate.count(self._name, self._path) if self._is_counted else None
+            if gate.is_crashed:
+                gate.require_power()
+            if gate.faults:
+                self._meet_faults(number)
+        except BaseException as error:
+            gate.lock.release()
+            if isinstance(error, OSError):
+                raise storage_error(error, self._action, self._about) from error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._gate.lock.release()
+        if error is not None and isinstance(error, OSError):
+            raise storage_error(error, self._action, self._about) from error
+
+    def _meet_faults(self, number: int | None) -> None:
+        """Wait for a slow disk without the lock, and raise the error of a fault."""
+        gate = self._gate
+        faults = [fault for fault in gate.faults if fault.happens(self._name, self._path, number)]
+        delays_ms = [fault.delay_ms for fault in faults if fault.delay_ms]
+        if delays_ms:
+            gate.lock.release()
+            try:
+                for delay_ms in delays_ms:
+                    gate.clock.sleep_ms(delay_ms)
+            finally:
+                gate.lock.acquire()
+            gate.require_power()
+        for fault in faults:
+            if fault.errno:
+                raise fault.error()
 
 
 def os_error(number: int) -> OSError:

@@ -24,6 +24,8 @@ from tidelog.testing.manual_clock import ManualClock
 
 _BEGIN_MS = 1_700_000_000_000
 _NAME_BYTES = 255
+_SHORT_NAME = _NAME_BYTES // 4
+"""A character takes at most four bytes, so shorter names need not be encoded."""
 
 
 class SimulatedFileSystem:
@@ -137,8 +139,9 @@ class SimulatedFileSystem:
     def remove(self, path: Path, *, missing_ok: bool = False) -> None:
         with self._gate.call("remove", path, "remove", changes=self._is_there(path)):
             try:
-                directory, name, _ = self._look_up(path)
-                node = self._require(path)
+                directory, name, node = self._look_up(path)
+                if node is None:
+                    raise os_error(errno.ENOENT)
             except FileNotFoundError:
                 if not missing_ok:
                     raise
@@ -219,9 +222,10 @@ class SimulatedFileSystem:
             if isinstance(found, FileNode):
                 raise os_error(errno.ENOTDIR)
             directory = found
-        if len(os.fsencode(parts[-1])) > _NAME_BYTES:
+        name = parts[-1]
+        if len(name) > _SHORT_NAME and len(os.fsencode(name)) > _NAME_BYTES:
             raise os_error(errno.ENAMETOOLONG)
-        return directory, parts[-1], directory.names.get(parts[-1])
+        return directory, name, directory.names.get(name)
 
     def _is_there(self, path: Path) -> bool:
         with self._gate.lock:
@@ -291,7 +295,8 @@ class SimulatedFileSystem:
 
 
 def _parts(path: Path) -> tuple[str, ...]:
-    return path.parts[1:] if path.is_absolute() else path.parts
+    parts = path.parts
+    return parts[1:] if path.root else parts
 
 
 def _holds(directory: DirectoryNode, wanted: Node) -> bool:
