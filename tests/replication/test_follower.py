@@ -321,20 +321,39 @@ class TestErrors:
         driver.run(driver.follower.fetched(position(driver), part, 0))
         assert driver.follower.phase is Phase.FAILED
 
-    def test_a_batch_that_begins_below_an_empty_log_replaces_it(self) -> None:
-        driver = following(ModelLog(start=10))
-        driver.fails_with = UnexpectedAppendOffsetError("the batch begins at 8", offset=8)
-        records = encode([(5, "8"), (5, "9"), (5, "10")])
-        response = FetchedPartition(records=records, high_watermark=11, log_start_offset=10)
+    @pytest.mark.parametrize(
+        ("own_epochs", "first", "last", "leader_start"),
+        [((), 8, 10, 10), ((), 8, 10, -1), ((1, 1, 1), 12, 13, 13), ((1, 1, 1), 8, 14, 14)],
+        ids=["an empty log", "a response without a log start", "below the leader's start", "a batch below all records"],
+    )
+    def test_a_batch_around_the_log_end_replaces_deleted_records(
+        self, own_epochs: tuple[int, ...], first: int, last: int, leader_start: int
+    ) -> None:
+        driver = following(ModelLog.of_epochs(*own_epochs, start=10))
+        driver.fails_with = UnexpectedAppendOffsetError("the batch begins below", offset=first, last_offset=last)
+        records = encode([(5, str(offset)) for offset in range(first, last + 1)])
+        response = FetchedPartition(records=records, high_watermark=last + 1, log_start_offset=leader_start)
         executed = driver.run(driver.follower.fetched(position(driver), response, 0))
         append = Append(records=records, leader_epoch=EPOCH)
-        assert executed == (
-            append,
-            TruncateFully(offset=8),
-            append,
-            SetHighWatermark(offset=11),
-            RaiseLogStart(offset=10),
-        )
+        assert executed[:4] == (append, TruncateFully(offset=first), append, SetHighWatermark(offset=last + 1))
+        assert executed[4:] == ((RaiseLogStart(offset=leader_start),) if leader_start >= 0 else ())
+        assert (driver.follower.phase, position(driver).offset) == (Phase.FETCHING, last + 1)
+
+    @pytest.mark.parametrize(
+        ("own_epochs", "first", "last", "leader_start"),
+        [((1, 1, 1), 12, 13, 12), ((1, 1, 1), 12, 13, -1), ((1, 1, 1), 11, 12, 13), ((), 8, 9, 10), ((), 10, 12, 10)],
+        ids=["a record is not deleted", "no log start", "the batch ends below", "below an empty log", "not below"],
+    )
+    def test_another_batch_below_the_log_end_fails_the_partition(
+        self, own_epochs: tuple[int, ...], first: int, last: int, leader_start: int
+    ) -> None:
+        driver = following(ModelLog.of_epochs(*own_epochs, start=10))
+        entries = list(driver.log.entries)
+        driver.fails_with = UnexpectedAppendOffsetError("the batch begins below", offset=first, last_offset=last)
+        response = FetchedPartition(records=encode([(5, "a")]), log_start_offset=leader_start)
+        executed = driver.run(driver.follower.fetched(position(driver), response, 0))
+        assert [type(command) for command in executed] == [Append, Fail]
+        assert (driver.follower.phase, driver.log.entries) == (Phase.FAILED, entries)
 
     def test_a_report_without_a_write_is_refused(self) -> None:
         driver = following(ModelLog())

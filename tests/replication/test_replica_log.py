@@ -139,3 +139,21 @@ def test_a_log_below_the_leaders_start_begins_inside_its_first_batch(tmp_path: P
     assert content(log, 6) == content(leader, 6)
     harness.close()
     other.close()
+
+
+def test_a_log_of_an_older_epoch_starts_over_inside_the_leaders_first_batch(tmp_path: Path) -> None:
+    """The follower truncates to the leader's log start, where its own log ends then: inside a batch of the leader."""
+    harness, other = LogHarness(tmp_path / "leader-0"), LogHarness(tmp_path / "follower-0")
+    leader, log = harness.open(), other.open()
+    for base in (0, 4, 8):
+        records = [b"record %d" % (base + at) for at in range(4)]
+        leader.append_as_follower(batch(base, records, timestamp=NOW, epoch=2), 2)
+    leader.update_high_watermark(12)
+    leader.maybe_increment_log_start_offset(6)
+    fill(log, [1] * 9, name=b"unclean")
+    follow(log, leader, 2)
+    assert (log.log_start_offset, log.high_watermark, log.end_offset) == (6, 12, 12)
+    assert content(log, 6) == content(leader, 6)
+    assert log.epochs.entries == leader.epochs.entries
+    harness.close()
+    other.close()

@@ -52,8 +52,3 @@ def read_prints(data: bytes) -> list[tuple[int, list[int]]]:
 def epoch_of(record: int) -> int:
     """Return the leader epoch of a record, by its print."""
     return record >> EPOCH_SHIFT
-
-
-def place_of(record: int) -> int:
-    """Return the place of a record in its batch, from 0."""
-    return record & (1 << _PLACE_BITS) - 1

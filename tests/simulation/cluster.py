@@ -411,7 +411,7 @@ class Cluster:
             self._do(broker, broker.machine.checkpoint)
 
     def _delete_records(self, number: int) -> None:
-        """Delete the batches below an offset that is at most the leader's high watermark."""
+        """Delete the records below an offset that is at most the leader's high watermark."""
         broker = self._running(number)
         if broker is None or not broker.leading:
             return
@@ -419,7 +419,7 @@ class Cluster:
         replica = broker.machine.replicas[partition]
         span = replica.high_watermark - replica.start
         if span > 0:
-            offset = replica.batch_start(replica.start + 1 + (number >> 12) % span)
+            offset = replica.start + 1 + (number >> 12) % span
             self.history.note("broker {} deletes records of {} below {}", broker.node_id, name_of(partition), offset)
             self._do(broker, lambda: broker.machine.delete_below(partition, offset))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from simulation.batches import EPOCH_SHIFT, NO_RECORD, batch_bytes, epoch_of, place_of, prints_of, read_prints
+from simulation.batches import EPOCH_SHIFT, NO_RECORD, batch_bytes, epoch_of, prints_of, read_prints
 from tidelog.model import Isolation, LogOffsetMetadata
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 
@@ -65,10 +65,6 @@ class Replica:
         """Read batches. Raise OffsetOutOfRangeError if the log does not hold ``offset``."""
         isolation = Isolation.READ_UNCOMMITTED if up_to_high_watermark else Isolation.LOG_END
         return self.log.read(LogReadRequest(start_offset=offset, max_bytes=max_bytes, isolation=isolation)).data()
-
-    def batch_start(self, offset: int) -> int:
-        """Return the base offset of the batch that holds ``offset``, or the log end."""
-        return offset - place_of(self.prints[offset]) if offset < len(self.prints) else offset
 
     # --- changes ---
 

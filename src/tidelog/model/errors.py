@@ -144,7 +144,26 @@ class OffsetsOutOfOrderError(TidelogError):
 
 
 class UnexpectedAppendOffsetError(TidelogError):
-    """A leader's batches begin below the log end offset; ``offset`` is their first (UNKNOWN_SERVER_ERROR)."""
+    """A leader's batches begin below the log end offset (UNKNOWN_SERVER_ERROR: Kafka has no code for it).
+
+    ``offset`` is the first offset of the batches, ``last_offset`` the last one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | PurePath | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        last_offset: int | None = None,
+    ) -> None:
+        super().__init__(message, path=path, position=position, offset=offset)
+        self.last_offset = last_offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        restore, arguments = super().__reduce__()
+        return (restore, arguments, {"last_offset": self.last_offset})
 
 
 class UnsupportedFormatError(TidelogError):

@@ -45,7 +45,8 @@ OFFSET_OUT_OF_RANGE                                              list LATEST: tr
                                                                  above the log end. Else fetch again
 FENCED_LEADER_EPOCH, OFFSET_MOVED_TO_TIERED_STORAGE              FAILED
 another error, a failed request, invalid records                 DELAYED
-a batch that begins below the log end, if the log is empty       start over at the batch, and append it
+a batch that begins below the log end and holds it, if the log   start over at the batch, and append it
+is empty or ends at or below the leader's log start
 another failure of the log                                       FAILED
 a truncation that changed nothing                                DELAYED
 ===============================================================  ====================================================
@@ -53,6 +54,7 @@ a truncation that changed nothing                                DELAYED
 A fetch position is always the log's end, with the epoch of its last batch. ``poll`` can be called any number of times;
 the first response to a position counts. A leader that ``follow`` announces during WRITING counts after that write.
 A consumer (the mirror) uses the same rules: the leader sends records up to its high watermark only.
+Kafka starts over at a batch below the log end only if the log is empty. A follower with older records fails there.
 Thread rule: one thread, or the driver's lock. Source: Kafka's ``AbstractFetcherThread``, ``ReplicaFetcherThread`` and
 ``Partition.appendRecordsToFollowerOrFutureReplica`` (KIP-101, KIP-279, KIP-320, KIP-392, KIP-595).
 """
@@ -246,20 +248,18 @@ class Follower:
     def write_failed(self, error: TidelogError, now_ms: int) -> Commands:
         """Go on after a command for the log failed; later ones were not executed. Raise ValueError if there were none.
 
-        The records are fetched again if they were invalid. Every other error fails the follower.
+        The records are fetched again if they were invalid. They replace the log if it ends inside the first batch, and
+        the leader has deleted the records below. Every other error fails the follower.
         """
         appending, _ = self._end_write()
         if self._restarts:
             return self._start()
-        if isinstance(error, UnexpectedAppendOffsetError) and appending is not None and self.leader is not None:
-            end, first = self.log.end_offset, error.offset
-            if first is not None and first < end == self.log.log_start_offset:
-                # DeleteRecords moved the leader's log start into a batch, so the batch begins below this empty log.
-                self._appending = appending
-                records = appending.records or b""
-                return self._write(
-                    TruncateFully(offset=first), Append(records=records, leader_epoch=self.leader.leader_epoch)
-                )
+        if (
+            appending is not None
+            and isinstance(error, UnexpectedAppendOffsetError)
+            and self._is_outdated(error, appending)
+        ):
+            return self._start_over(error.offset or 0, appending)
         if isinstance(error, CorruptRecordError | InvalidRecordError):
             return self._back_off(error.code, now_ms)
         return self._fail(error.code, str(error))
@@ -302,6 +302,24 @@ class Follower:
         if log_start > self.log.log_start_offset:
             commands.append(RaiseLogStart(offset=log_start))
         return self._write(*commands) if commands else ()
+
+    def _is_outdated(self, error: UnexpectedAppendOffsetError, response: FetchedPartition) -> bool:
+        """Return True if the leader's first batch holds this log's end, and the leader has deleted all records below.
+
+        DeleteRecords may move the leader's log start into a batch, and the leader sends complete batches only.
+        """
+        end = self.log.end_offset
+        if error.offset is None or error.last_offset is None or not error.offset < end <= error.last_offset:
+            return False
+        return self.log.log_start_offset == end or end <= response.log_start_offset
+
+    def _start_over(self, offset: int, response: FetchedPartition) -> Commands:
+        """Remove all records, and append those of a response that begin at ``offset``."""
+        self._appending = response
+        leader_epoch = NO_EPOCH if self.leader is None else self.leader.leader_epoch
+        return self._write(
+            TruncateFully(offset=offset), Append(records=response.records or b"", leader_epoch=leader_epoch)
+        )
 
     def _truncate_diverging(self, diverging: EpochEndOffset) -> Commands:
         self._truncating = self._position()

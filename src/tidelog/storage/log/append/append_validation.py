@@ -192,7 +192,7 @@ def _as_given(analysis: Analysis, table: BatchTable, log_end: int) -> Validated:
     first, last = table.summary.first_offset, table.summary.last_offset
     if first < log_end:
         raise UnexpectedAppendOffsetError(
-            f"the batches begin at offset {first}, below the log end {log_end}", offset=first
+            f"the batches begin at offset {first}, below the log end {log_end}", offset=first, last_offset=last
         )
     at = int(table.last_offset[int(np.argmax(table.max_timestamp))]) if analysis.max_timestamp >= 0 else -1
     return Validated(analysis.batches, first, last, analysis.max_timestamp, at, -1, NO_CONVERSION)

@@ -65,6 +65,7 @@ def require_at_or_above(buffer: Buffer, table: BatchTable, log_end: int, log_sta
             f"the leader sent offset {int(table.base_offset[0])}, but expected was {log_end} or above; first offsets:"
             f" {offsets}, last offset: {table.summary.last_offset}, log start: {log_start}",
             offset=first,
+            last_offset=int(table.summary.last_offset),
         )
 
 
