@@ -16,7 +16,7 @@ A run that does not follow looks only for leaders of the topics that it began wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidelog.mirroring.planning.options import MirrorOptions
@@ -24,7 +24,8 @@ from tidelog.mirroring.run.copying import Copying
 from tidelog.mirroring.run.partition_copy import PartitionCopy
 from tidelog.mirroring.source.source_cluster import Denied, SourceCluster, readable
 from tidelog.mirroring.source.source_topics import SourceTopic, SourceTopics, TopicSelection
-from tidelog.mirroring.target.copied_metadata import CopiedTopic, fitting_settings
+from tidelog.mirroring.target.copied_metadata import CopiedTopic
+from tidelog.mirroring.target.copied_settings import CopiedSettings
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
@@ -48,6 +49,8 @@ class TopicRounds:
         """The topics that the last round did not find."""
         self._settings_due_ms = 0
         self._denied: dict[str, str] = {}
+        self._changed_settings: dict[str, Sequence[str]] = {}
+        """The notes about the settings of each topic."""
 
     @property
     def notes(self) -> list[str]:
@@ -55,7 +58,8 @@ class TopicRounds:
         left_out = [f"Topic {name} is left out: this client may not read it." for name in sorted(self._unreadable)]
         if GROUP_METADATA_TOPIC in self._unreadable:
             left_out.append("Committed offsets of groups come from their coordinators instead.")
-        return left_out + [f"The {part} of the source are not copied: {why}." for part, why in self._denied.items()]
+        left_out += [f"The {part} of the source are not copied: {why}." for part, why in self._denied.items()]
+        return left_out + [f"Topic {name}: {note}." for name, notes in self._changed_settings.items() for note in notes]
 
     async def begin(self, topics: SourceTopics) -> None:
         """Take over all topics, with settings and ACLs."""
@@ -107,7 +111,7 @@ class TopicRounds:
             await self._take_over_acls()
             self._settings_due_ms = now_ms + self._setup.options.settings_interval_ms
 
-    async def _settings(self, names: Iterable[str]) -> dict[str, dict[str, str] | None]:
+    async def _settings(self, names: Iterable[str]) -> dict[str, Mapping[str, str] | None]:
         found = await self._setup.source.settings(names)
         denied = {name: one for name, one in found.items() if isinstance(one, Denied)}
         if denied:
@@ -115,11 +119,17 @@ class TopicRounds:
             self._denied["settings"] = f"{first.reason} ({name})"
         else:
             self._denied.pop("settings", None)
-        settings = {name: readable(found, name) for name in found}
-        return {name: None if one is None else fitting_settings(one) for name, one in settings.items()}
+        return {name: self._fitting(name, readable(found, name)) for name in found}
+
+    def _fitting(self, topic: str, settings: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        if settings is None:
+            return None
+        copied = CopiedSettings.of(settings)
+        self._changed_settings[topic] = copied.notes
+        return copied.texts
 
     async def _take_over(
-        self, topics: Mapping[str, SourceTopic], settings: Mapping[str, dict[str, str] | None]
+        self, topics: Mapping[str, SourceTopic], settings: Mapping[str, Mapping[str, str] | None]
     ) -> None:
         copied = [
             CopiedTopic(

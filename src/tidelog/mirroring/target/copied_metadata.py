@@ -23,7 +23,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.acls import acl_record
@@ -36,11 +35,6 @@ from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
 PRODUCER_ID_MARGIN: Final = 1_000 * PRODUCER_ID_BLOCK
 """The ids that are reserved above the largest one seen, so that a reservation is rare."""
-
-_LEFT_OUT_PREFIXES: Final = ("remote.", "local.retention.")
-_LEFT_OUT: Final = frozenset(
-    {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas", "min.insync.replicas"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +55,6 @@ class Replica:
 
     node_id: int
     directory_id: uuid.UUID
-
-
-def fitting_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that have a meaning in a copy.
-
-    Replicas, throttling and tiers belong to the source's brokers, and a key that this release does not know would be
-    refused.
-    """
-    return {
-        key: value
-        for key, value in settings.items()
-        if key in TOPIC_KEYS and key not in _LEFT_OUT and not key.startswith(_LEFT_OUT_PREFIXES)
-    }
 
 
 def topic_records(image: MetadataImage, topic: CopiedTopic, replica: Replica) -> Iterator[MetadataRecord]:
