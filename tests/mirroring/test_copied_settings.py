@@ -1,4 +1,4 @@
-"""The settings that a copy takes over, and those that Kafka 4 refuses."""
+"""A copy takes over the settings of a topic. A setting that Kafka 4 refuses is changed or left out."""
 
 from __future__ import annotations
 

@@ -67,9 +67,8 @@ class PartitionCopy:
         Raise StorageError if the files of a running owner keep changing.
         """
         for _ in range(_ATTEMPTS):
-            parts = self._plan()
             try:
-                return self._make(parts, extra_files)
+                return self._make(self._plan(), extra_files)
             except (FileMissingError, _ChangedError):
                 pass
             remove_tree(self._fs, self._directory)
