@@ -15,7 +15,7 @@ from mirroring.opened_copy import SOURCE, OpenedCopy, opened_copy
 from tidelog.mirroring.target.copied_metadata import CopiedTopic
 from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, PassResult, run_pass
 from tidelog.mirroring.target.mirror_properties import MirrorProperties
-from tidelog.model import CheckpointError, TopicPartition
+from tidelog.model import CheckpointError, CorruptRecordError, TopicPartition
 from tidelog.record.internal_records.transaction_record import TransactionRecord, TransactionState, key_of, value_of
 from tidelog.replication.follower_commands import Append, LogCommand, RaiseLogStart, TruncateFully
 from tidelog.storage.checkpoint import MetaProperties
@@ -192,6 +192,17 @@ def test_an_append_is_divided_into_pieces_that_fit_into_segments(tmp_path: Path)
         assert append(copy, far).error is None
         assert log.end_offset == 2**31 + 91
         assert append(copy, b"\0" * 100).error is not None
+
+
+def test_the_batches_before_an_invalid_one_are_appended(tmp_path: Path) -> None:
+    broken = bytearray(batch(2, [b"c"], epoch=7))
+    broken[-1] ^= 1
+    with opened_copy(tmp_path) as copy:
+        take_over(copy, orders())
+        outcome = append(copy, batch(0, [b"a", b"b"], epoch=7) + broken + batch(3, [b"d"], epoch=7))
+        assert isinstance(outcome.error, CorruptRecordError)
+        assert outcome.appended_bytes == len(batch(0, [b"a", b"b"], epoch=7))
+        assert copy.directory.log(FIRST).end_offset == 2
 
 
 def test_a_file_of_an_unknown_version_is_refused() -> None:

@@ -40,7 +40,8 @@ class MirrorOptions:
     """An older Kafka release that must open the copy, such as 4.0."""
     fetchers: int = 2
     """The connections to each leader that fetch at the same time."""
-    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_bytes: int = 16 * 1024 * 1024
+    """The records of one response. Larger ones take memory that the C library does not keep for the next response."""
     fetch_max_wait_ms: int = 500
     metadata_interval_ms: int = 5_000
     """The time between two looks at the source's topics, when following."""

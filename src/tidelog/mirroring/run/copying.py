@@ -1,9 +1,9 @@
 """The copying of partitions: fetchers for their leaders, the work on their logs, and events for people.
 
-Each leader has a few fetchers, and a partition belongs to one of them by a hash of its name. A fetcher sends a Fetch
-and hands the response to the rules of each partition's follower. A background thread does the work on all their logs in
-one pass. So one fetcher receives while another fetcher's records are appended, and a partition never has two fetches at
-the same time.
+Each leader has a few fetchers, and the partitions of a topic are spread over them. A fetcher sends a Fetch and hands
+the response to the rules of each partition's follower. A background thread does the work on all their logs in one pass.
+Meanwhile the fetcher fetches its other partitions, if records of them are missing. So receiving and appending overlap,
+and a partition never has two fetches at the same time. A fetcher has at most two responses in memory.
 
 ======================================  ==============================================================================
 event                                   effect
@@ -28,10 +28,11 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from tidelog.client.model.errors import ClientError
+from tidelog.mirroring.run.early_flush import EarlyFlush
 from tidelog.mirroring.run.limits import DiskLimit, RateLimit
 from tidelog.mirroring.run.partition_copy import PartitionCopy
 from tidelog.mirroring.run.protection import require_proven
-from tidelog.mirroring.source.fetch_exchange import FetchExchange
+from tidelog.mirroring.source.fetch_exchange import FetchAnswer, FetchExchange
 from tidelog.mirroring.source.source_cluster import SourceCluster
 from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, run_pass
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
@@ -50,7 +51,7 @@ from tidelog.replication.follower_commands import (
     TruncateFully,
     TruncateTo,
 )
-from tidelog.replication.follower_events import FollowedLeader, ListedPartition
+from tidelog.replication.follower_events import FetchPosition, FollowedLeader, ListedPartition
 from tidelog.runtime import Clock
 from tidelog.runtime.executor import InThread
 
@@ -91,6 +92,7 @@ class Copying:
         self.ids: dict[str, uuid.UUID] = {}
         """The topic ids of the copies."""
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
+        self._flush = EarlyFlush(setup.in_thread, self.fail)
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # --- the partitions ---
@@ -126,11 +128,12 @@ class Copying:
     # --- the end ---
 
     async def stop(self) -> None:
-        """End the fetchers. Passes in progress end first."""
+        """End the fetchers. Passes and flushes in progress end first."""
         fetchers, self._fetchers = self._fetchers, {}
         for fetcher in fetchers.values():
             fetcher.stop()
         await asyncio.gather(*(fetcher.task for fetcher in fetchers.values()), return_exceptions=True)
+        await self._flush.end()
         if self._failure.done():
             self._failure.exception()
 
@@ -193,6 +196,7 @@ class Copying:
         for (copy, _commands), outcome in zip(allowed, outcomes, strict=True):
             copy.copied_bytes += outcome.appended_bytes
             self.copied_bytes += outcome.appended_bytes
+            self._flush.note(copy.log, outcome.appended_bytes)
             if isinstance(outcome.error, StorageError):
                 raise outcome.error
             if outcome.error is None:
@@ -258,7 +262,7 @@ class Copying:
     # --- fetchers ---
 
     def _assign(self, copy: PartitionCopy, leader_id: int | None) -> None:
-        number = crc32(str(copy.partition).encode()) % self.setup.fetchers
+        number = (crc32(copy.partition.topic.encode()) + copy.partition.partition) % self.setup.fetchers
         wanted = None if leader_id is None else (leader_id, number)
         for key, fetcher in self._fetchers.items():
             if key != wanted:
@@ -286,6 +290,8 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._is_stopped = False
         self._is_fetching = False
+        self._writing: asyncio.Task[None] | None = None
+        """The work on the last response with records."""
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def wake(self) -> None:
@@ -300,8 +306,11 @@ class _Fetcher:
 
     async def _run(self) -> None:
         try:
-            while not self._is_stopped:
-                await self._fetch_once()
+            try:
+                while not self._is_stopped:
+                    await self._fetch_once()
+            finally:
+                await self._end_writing()
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -314,31 +323,44 @@ class _Fetcher:
             for copy in list(self.copies.values())
             if (position := copy.wanted_position(now_ms)) is not None
         }
-        if not asked:
+        if self._writing is not None and not any(copy.is_behind for copy in asked):
+            await self._end_writing()
+        elif not asked:
             self._wake.clear()
             await self._wait_until_ready()
-            return
+        elif (answer := await self._fetch(asked)) is not None:
+            await self._take(asked, answer)
+
+    async def _fetch(self, asked: Mapping[PartitionCopy, FetchPosition]) -> FetchAnswer | None:
+        """Return the response, or None after a failure that the followers know of.
+
+        A partition that is being written is asked for with the next request, so that request is not to wait.
+        """
         self._is_fetching = True
         try:
             await self._setup.rate.wait()
             answer = await self._exchange.fetch(
                 {copy.partition: position for copy, position in asked.items()},
                 self._copying.ids,
-                max_wait_ms=self._setup.max_wait_ms,
+                max_wait_ms=self._setup.max_wait_ms if self._writing is None else 0,
             )
         except ClientError as error:
             if not error.is_retriable:
                 raise
             self._is_fetching = False
             _log.info("A fetch failed: %s", error)
-            code = error.code
+            now_ms, code = self._copying.now_ms, error.code
             await self._copying.execute(
                 [(copy, copy.follower.request_failed(at, now_ms, code)) for copy, at in asked.items()]
             )
-            return
+            return None
         finally:
             self._is_fetching = False
         self._setup.rate.note(answer.size)
+        return answer
+
+    async def _take(self, asked: Mapping[PartitionCopy, FetchPosition], answer: FetchAnswer) -> None:
+        """Hand a response to the followers, and begin the work on the logs after the work in progress."""
         if answer.has_new_leaders:
             self._copying.needs_metadata.set()
         pending: list[Pending] = []
@@ -352,7 +374,18 @@ class _Fetcher:
                 pending.append((copy, commands))
         if answer.size == 0:
             self._copying.has_changed.set()
-        await self._copying.execute(pending)
+        await self._end_writing()
+        work = self._copying.execute(pending)
+        if answer.size:
+            self._writing = asyncio.get_running_loop().create_task(work)
+        else:
+            await work
+
+    async def _end_writing(self) -> None:
+        """Wait for the work in progress. Raise its error."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await writing
 
     async def _wait_until_ready(self) -> None:
         delays = [

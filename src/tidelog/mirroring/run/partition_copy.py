@@ -93,6 +93,11 @@ class PartitionCopy:
         return 0 if end is None or self.is_complete else max(0, end - self.end_offset)
 
     @property
+    def is_behind(self) -> bool:
+        """True if the source had records after the log end, as last seen."""
+        return self.source_end is not None and self.end_offset < self.source_end
+
+    @property
     def is_at_end(self) -> bool:
         """True if no record up to the bound, or to the source's end without a bound, is missing."""
         return self.error is None and (self.is_complete if self.bound is not None else self.lag == 0)

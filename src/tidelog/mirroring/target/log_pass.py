@@ -3,37 +3,35 @@
 ====================  ================================================================================================
 command               what the pass does
 ====================  ================================================================================================
-``Append``            append the leader's batches unchanged, in pieces that fill segments well; the kernel checks
-                      their CRCs once
+``Append``            append the leader's batches unchanged, in pieces that fill segments well, up to the first
+                      invalid batch
 ``TruncateTo``        remove the records from an offset on, with the cleaner paused, and write recovery points
 ``TruncateFully``     remove all records and go on at an offset
 ``RaiseLogStart``     delete the oldest records, as the leader did
 ``SetHighWatermark``  nothing: the high watermark of a copy is its log end
 ====================  ================================================================================================
 
-Before anything is done, the pass looks for the largest producer id in the headers of the batches, and in the values of
-``__transaction_state``. If it is not reserved, the pass ends with that id, and it is repeated after the reservation. So
-a crash never leaves a record whose producer id a broker on the copy could hand out again.
+Before anything is done, the pass checks all batches in one scan. It looks for the largest producer id in their
+headers, and in the values of ``__transaction_state``. If it is not reserved, the pass ends with that id, and it is
+repeated after the reservation. So a crash never leaves a record whose producer id a broker on the copy could hand out
+again.
 
 An error ends the work on its partition only. Thread rule: one pass at a time for a partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from tidelog.kernel import Stop, scan_batches
 from tidelog.mirroring.target.transaction_states import producer_ids
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.replication.follower_commands import Append, LogCommand, RaiseLogStart, TruncateFully, TruncateTo
+from tidelog.storage.log.append.follower_check import FetchedBatches
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _PIECES_A_SEGMENT: Final = 16
 _MOST_OFFSETS: Final = 2**30
@@ -66,38 +64,51 @@ class PassResult:
 
 def run_pass(logs: LogManager, work: Sequence[LogWork], reserved_end: int) -> PassResult:
     """Execute the commands. Producer ids from ``reserved_end`` on are not reserved."""
-    largest = largest_producer_id(work)
+    batches = [
+        [
+            FetchedBatches.of(command.records, command.leader_epoch) if isinstance(command, Append) else None
+            for command in one.commands
+        ]
+        for one in work
+    ]
+    largest = max(
+        (
+            _largest_producer_id(one.partition.topic, appended)
+            for one, found in zip(work, batches, strict=True)
+            for appended in found
+            if appended is not None
+        ),
+        default=-1,
+    )
     if largest >= reserved_end:
         return PassResult(unreserved_id=largest)
-    return PassResult(outcomes=[_run(logs, one) for one in work])
+    return PassResult(outcomes=[_run(logs, one, found) for one, found in zip(work, batches, strict=True)])
 
 
-def largest_producer_id(work: Iterable[LogWork]) -> int:
-    """Return the largest producer id of the batches to append, or -1."""
-    largest = -1
-    for partition, _log, commands in work:
-        for command in commands:
-            if isinstance(command, Append):
-                largest = max(largest, _largest_in_headers(command.records))
-                if partition.topic == TRANSACTION_STATE_TOPIC:
-                    largest = max(largest, max(producer_ids(command.records), default=-1))
+def _largest_producer_id(topic: str, batches: FetchedBatches) -> int:
+    """Return the largest producer id of batches, or -1."""
+    table = batches.table
+    if not len(table):
+        return -1
+    largest = int(table.producer_id.max())
+    if topic == TRANSACTION_STATE_TOPIC:
+        end = int(table.position[-1] + table.size[-1])
+        largest = max(largest, max(producer_ids(batches.data[:end]), default=-1))
     return largest
 
 
-def _largest_in_headers(records: Buffer) -> int:
-    table = scan_batches(records, verify_crc=False)
-    return int(table.producer_id.max()) if len(table) else -1
-
-
-def _run(logs: LogManager, work: LogWork) -> LogOutcome:
+def _run(logs: LogManager, work: LogWork, batches: Sequence[FetchedBatches | None]) -> LogOutcome:
     appended = 0
     try:
-        for command in work.commands:
+        for command, found in zip(work.commands, batches, strict=True):
             match command:
                 case Append():
-                    for piece in _pieces(command.records, work.log.config.segment_bytes):
-                        work.log.append_as_follower(piece, command.leader_epoch)
-                        appended += piece.nbytes
+                    assert found is not None
+                    for piece in _pieces(found, work.log.config.segment_bytes):
+                        work.log.append_fetched(piece)
+                        appended += int(piece.table.size.sum())
+                    if found.damage is not None:
+                        raise found.damage
                 case TruncateTo():
                     logs.truncate_to({work.partition: command.offset})
                 case TruncateFully():
@@ -109,29 +120,25 @@ def _run(logs: LogManager, work: LogWork) -> LogOutcome:
     return LogOutcome(None, appended)
 
 
-def _pieces(records: Buffer, segment_bytes: int) -> Iterator[memoryview]:
-    """Yield the complete batches in pieces of several batches, since an append goes into one segment as a whole.
+def _pieces(batches: FetchedBatches, segment_bytes: int) -> Iterator[FetchedBatches]:
+    """Yield the batches in pieces of several batches, since an append goes into one segment as a whole.
 
     A piece has at most a sixteenth of a segment, or one batch, and its offsets fit into one segment.
     """
-    table = scan_batches(records, verify_crc=False)
-    data, most = memoryview(records).cast("B"), max(1, segment_bytes // _PIECES_A_SEGMENT)
-    start = end = 0
-    first_offset = 0
-    for position, size, base, last in zip(
-        table.position.tolist(),
-        table.size.tolist(),
-        table.base_offset.tolist(),
-        table.last_offset.tolist(),
-        strict=True,
+    table, most = batches.table, max(1, segment_bytes // _PIECES_A_SEGMENT)
+    begun = first_position = first_offset = 0
+    for number, (end, base, last) in enumerate(
+        zip(
+            (table.position + table.size).tolist(),
+            table.base_offset.tolist(),
+            table.last_offset.tolist(),
+            strict=True,
+        )
     ):
-        if end > start and (position + size - start > most or last - first_offset > _MOST_OFFSETS):
-            yield data[start:end]
-            start = end
-        if end == start:
-            first_offset = base
-        end = position + size
-    if end > start:
-        yield data[start:end]
-    if table.stop not in (Stop.END, Stop.PARTIAL):
-        yield data[end:]  # the append names the damage
+        if number > begun and (end - first_position > most or last - first_offset > _MOST_OFFSETS):
+            yield batches.take(slice(begun, number))
+            begun = number
+        if number == begun:
+            first_position, first_offset = int(table.position[number]), base
+    if len(table):
+        yield batches.take(slice(begun, None))

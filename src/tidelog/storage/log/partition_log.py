@@ -46,7 +46,7 @@ from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
 from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, write_run, write_set, write_single
-from tidelog.storage.log.append.follower_check import check_fetched, require_at_or_above
+from tidelog.storage.log.append.follower_check import FetchedBatches, require_at_or_above
 from tidelog.storage.log.append.own_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.change.flush import flush_held, note, plan_flush, sync
@@ -200,13 +200,20 @@ class PartitionLog(ReadableLog):
         Raise CorruptRecordError, OffsetsOutOfOrderError, UnexpectedAppendOffsetError (below the log end) or
         RecordBatchTooLargeError (larger than a segment) with nothing appended. A StorageError fails the log.
         """
+        batches = FetchedBatches.of(buffer, leader_epoch)
+        if batches.damage is not None:
+            raise batches.damage
+        return self.append_fetched(batches)
+
+    def append_fetched(self, batches: FetchedBatches) -> AppendResult:
+        """Append checked batches into one segment, whatever the damage after them. Raise as ``append_as_follower``."""
         now_ms = self._clock.now_ms()
-        table = check_fetched(buffer, leader_epoch)
+        data, table, _damage = batches
         with self._lifecycle.writing:
             if not len(table):
                 return AppendResult.nothing(self.end_offset, self.log_start_offset)
-            require_at_or_above(buffer, table, self.end_offset, self.log_start_offset)
-            write_set(self._state, memoryview(buffer), table, Appender(AppendOrigin.REPLICATION), now_ms)
+            require_at_or_above(data, table, self.end_offset, self.log_start_offset)
+            write_set(self._state, data, table, Appender(AppendOrigin.REPLICATION), now_ms)
             result = AppendResult.of_follower(table, self.log_start_offset)
         self._flush_by_messages()
         return result
