@@ -62,6 +62,7 @@ _BROKER = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.min.isr": "1",
+    "transaction.max.timeout.ms": "7200000",
     "group.initial.rebalance.delay.ms": "0",
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.wait.max.ms": "100",
@@ -84,8 +85,12 @@ class Cluster:
         release: str = NEWEST,
         properties: Mapping[str, str] | None = None,
         brokers: Sequence[int] = BROKERS,
+        more_listeners: str = "",
     ) -> None:
-        """Keep the settings. ``root`` receives the directories; ``properties`` are added for every broker."""
+        """Keep the settings. ``root`` receives the directories; ``properties`` are added for every broker.
+
+        ``more_listeners`` come after the others; for a cluster of one broker.
+        """
         self.release = release
         self.root = root
         self.controller: Node
@@ -94,6 +99,7 @@ class Cluster:
         """The link of each broker's listener for clients."""
         self._numbers = tuple(brokers)
         self._properties = dict(properties or {})
+        self._more_listeners = f",{more_listeners}" if more_listeners else ""
         self._internal: dict[int, str] = {}
         self._places: list[socket.socket] = []
         self._admin: AdminClient | None = None
@@ -213,15 +219,35 @@ class Cluster:
 
         self.wait(f"broker {leader} leads {topic}-{partition}", is_elected)
 
+    def kill_leader(self, topic: str, partition: int) -> int:
+        """Kill the leader of a partition, and return its number when another in-sync replica leads.
+
+        A replica of a busy machine can leave the in-sync replicas just before the kill, and then none may lead. So the
+        leader is restarted and killed again.
+        """
+        old, _ = self._leader_and_follower(topic, partition)
+        while not self._moves_when_killed(topic, partition, old):
+            self.restart(old)
+            old, _ = self._leader_and_follower(topic, partition)
+        return old
+
+    def _moves_when_killed(self, topic: str, partition: int, leader: int) -> bool:
+        """Kill a leader. Return True when another replica leads, and False if the dead one is the only one in sync."""
+        self.kill(leader)
+
+        def is_decided() -> bool:
+            state = self.partitions(topic)[partition]
+            return set(state.isrs) == {leader} or state.leader not in (leader, -1)
+
+        self.wait(f"another leader of {topic}-{partition}", is_decided)
+        return self.in_sync(topic, partition) != {leader}
+
     def lose_records(self, topic: str, partition: int, write: Callable[[], None]) -> tuple[int, int]:
         """Lose the records that ``write`` appends by an unclean election, and return the old and the new leader.
 
         The partition needs two living replicas. At the end both live; the old leader has truncated to the new one.
         """
-        old = self.leader(topic, partition)
-        (new,) = self.in_sync(topic, partition) - {old}
-        self.kill(new)
-        self.wait(f"{topic}-{partition} has one replica in sync", lambda: self.in_sync(topic, partition) == {old})
+        old, new = self._only_leader_in_sync(topic, partition)
         write()
         self.kill(old)
         self.restart(new)
@@ -229,6 +255,32 @@ class Cluster:
         self.restart(old)
         self.wait(f"both replicas of {topic}-{partition}", lambda: self.in_sync(topic, partition) == {old, new})
         return old, new
+
+    def _only_leader_in_sync(self, topic: str, partition: int) -> tuple[int, int]:
+        """Kill the follower until only the leader is in sync, and return both.
+
+        On a busy machine the controller can lose the leader's heartbeats before it misses the follower's, and choose
+        the dead follower.
+        """
+        while True:
+            old, new = self._leader_and_follower(topic, partition)
+            self.kill(new)
+            self.wait(f"{topic}-{partition} has one replica in sync", lambda: len(self.in_sync(topic, partition)) == 1)
+            if self.in_sync(topic, partition) == {old}:
+                return old, new
+            self.restart(new)
+
+    def _leader_and_follower(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the replicas of a partition with two when both are in sync."""
+        found: list[PartitionMetadata] = []
+
+        def are_in_sync() -> bool:
+            found[:] = [self.partitions(topic)[partition]]
+            return len(found[0].isrs) == 2 and found[0].leader in found[0].isrs
+
+        self.wait(f"both replicas of {topic}-{partition}", are_in_sync)
+        (follower,) = set(found[0].isrs) - {found[0].leader}
+        return found[0].leader, follower
 
     def wait(self, condition: str, is_so: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         """Return when the condition holds. Raise BrokerError if a running node ends or the time is over."""
@@ -262,8 +314,8 @@ class Cluster:
             link = self._network.link(self._keep_port())
             internal = f"127.0.0.1:{self._keep_port()}"
             listeners = {
-                "listeners": f"CLIENT://127.0.0.1:{link.target},INTERNAL://{internal}",
-                "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{internal}",
+                "listeners": f"CLIENT://127.0.0.1:{link.target},INTERNAL://{internal}{self._more_listeners}",
+                "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{internal}{self._more_listeners}",
             }
             properties = {**common, **_BROKER, **listeners, **self._properties}
             self.links[number], self._internal[number] = link, internal

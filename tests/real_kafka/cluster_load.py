@@ -34,7 +34,7 @@ CODECS: Final = {"plain": "none", "gzip": "gzip", "snappy": "snappy", "lz4": "lz
 TOPICS: Final = (*CODECS, "txn", "open", "compacted", "trimmed", "rolling")
 GROUP: Final = "readers"
 GROUP_IN_TRANSACTIONS: Final = "readers-in-transactions"
-_OPEN_TRANSACTION_MS: Final = 900_000
+_OPEN_TRANSACTION_MS: Final = 7_200_000
 _TRIMS_EVERY: Final = 5
 _TURNS_WITH_OFFSETS: Final = 5
 """The first turns, whose transactions have offsets. Later ones sometimes waited for ever after a broker had died."""

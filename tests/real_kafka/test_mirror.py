@@ -1,82 +1,61 @@
 """`tidelog mirror` of three real brokers under faults: the copy is true, and brokers go on with it.
 
-A cluster serves all tests of a module. While a load writes everything that Kafka stores, the mirror is killed, its
-network fails, leaders die and an unclean election loses records that the mirror has. Then the copy has the leaders'
-bytes. Kafka and `tidelog serve` start on it with the source's groups, settings and ACLs, and a transactional producer
-goes on.
+A cluster serves all tests of a module, those of its own harness and of the load too: a start costs seconds. Kafka and
+`tidelog serve` start on the copy with the source's groups, settings and ACLs, and a transactional producer goes on.
+They start on snapshots of the copy too, which have the records of their time.
 """
 
 from __future__ import annotations
 
-import random
+import re
 import shlex
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
-from real_kafka.broker import Broker
-from real_kafka.cluster import PATIENCE_S, Cluster
+import tidelog
+from real_kafka.broker import BrokerError
+from real_kafka.cluster import Cluster
 from real_kafka.cluster_link import Way
-from real_kafka.cluster_load import GROUP, GROUP_IN_TRANSACTIONS, TOPICS, Load, LoadSize
-from real_kafka.copy_comparison import acls_of, committed_offsets, settings_of, wait_for_true_copy
+from real_kafka.cluster_load import CODECS, GROUP, GROUP_IN_TRANSACTIONS, TOPICS
+from real_kafka.copied_cluster import SMALLEST_SEGMENT, client_of, everything, go_on, partitions_of, started
+from real_kafka.copy_comparison import (
+    SourcePartition,
+    committed_offsets,
+    partition_differences,
+    settings_of,
+    source_partitions,
+    wait_for_true_copy,
+)
+from real_kafka.copy_damage import COMPACTED_FAULTS, FAULTS
 from real_kafka.java import KRAFT_3, NEWEST
+from real_kafka.mirror_harness import (
+    KEPT,
+    LATER,
+    LONG,
+    LOSSY,
+    SHORT,
+    UNCOMPACTED,
+    MirroredCluster,
+    log_end,
+    mirrored_cluster,
+    produce,
+)
 from real_kafka.mirror_process import MirrorProcess
 from real_kafka.real_crashes.test_full_disk import mounting
-from real_kafka.served_batches import ServedBatches
-from served_records import served_entries
-from server.server_process import ANY_PORT, serving
+from real_kafka.stored_batches import batches_of_partition
+from real_kafka.tools import kafka_consume
+from served_records import served_until
+from snapshot_checks import digests
+from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG, codec_name, codec_of
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
-from tidelog.storage.fs import LOCAL
-from tidelog.storage.log.view.log_view import LogView
 
 pytestmark = pytest.mark.kafka
 
-LOSSY = "lossy"
-"""The topic of the unclean election."""
-UNCOMPACTED = (*(topic for topic in TOPICS if topic != "compacted"), LOSSY)
-GROUPS = (GROUP, GROUP_IN_TRANSACTIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The amount of everything in a run."""
-
-    size: LoadSize
-    kills: int
-
-
-SHORT = Story(LoadSize(), kills=2)
-LONG = Story(
-    LoadSize(turns=250, records=4_000, batch_records=200, partitions=4, keys=5_000, segment_bytes=1 << 20), kills=20
-)
-"""A million records in each topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A cluster with a complete load, and a copy that was made through all faults."""
-
-    cluster: Cluster
-    served: ServedBatches
-    copy: Path
-    root: Path
-    """An empty directory for the files of tests."""
+TIMES = 10
 
 
 @pytest.fixture(
@@ -88,49 +67,129 @@ class Source:
         pytest.param((KRAFT_3, LONG), id="long-3.9", marks=pytest.mark.slow),
     ],
 )
-def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    """Mirror a load through all faults, and end with a run up to the source's ends."""
-    release, story = request.param
-    root = tmp_path_factory.mktemp("mirror")
-    copy = root / "copy"
-    with Cluster(root / "cluster", release=release) as cluster:
-        cluster.start()
-        cluster.admin.create_acls([ACL])[ACL].result(PATIENCE_S)
-        load = Load(cluster, story.size)
-        load.create_topics()
-        cluster.create_topic(LOSSY, assignment=[[1, 2]])
-        with (
-            MirrorProcess(copy, cluster.bootstrap) as mirror,
-            ServedBatches(cluster, ["compacted"], root / "served") as served,
-        ):
-            mirror.follow()
-            load.start()
-            disturb(cluster, mirror, story.kills)
-            lose_copied_records(cluster, mirror)
-            load.wait()
-            load.finish()
-            wait_for_true_copy(cluster, copy, UNCOMPACTED)
-            mirror.require_running()
-            assert mirror.stop() == 0, mirror.events
-            assert mirror.run_once() == 0, mirror.events
-            yield Source(cluster, served, copy, root)
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredCluster]:
+    release, size = request.param
+    with mirrored_cluster(tmp_path_factory.mktemp("mirror"), release, size) as made:
+        yield made
 
 
-def test_the_copy_is_true_after_all_faults(source: Source) -> None:
+def test_the_load_has_everything(source: MirroredCluster) -> None:
+    cluster, load = source.cluster, source.load
+    for topic in TOPICS:
+        assert load.acknowledged[topic] >= load.size.turns * load.size.records, topic
+    for topic, codec in CODECS.items():
+        for partition in source_partitions(cluster, [topic]):
+            stored = batches_of_partition(partition.directory)
+            assert {codec_name(codec_of(batch.row.attributes)) for batch in stored} == {codec}
+            assert len(list(partition.directory.glob("*.log"))) > 1
+    for topic, has_markers in (("txn", True), ("open", False)):
+        stored = batches_of_partition(source_partitions(cluster, [topic])[0].directory)
+        assert any(batch.row.attributes & TRANSACTIONAL_FLAG for batch in stored)
+        assert any(batch.row.attributes & CONTROL_FLAG for batch in stored) == has_markers
+    offsets = committed_offsets(cluster.admin, [GROUP, GROUP_IN_TRANSACTIONS])
+    assert offsets[GROUP].keys() == {f"{topic}-{number}" for topic in TOPICS for number in range(load.size.partitions)}
+    assert len(offsets[GROUP_IN_TRANSACTIONS]) == load.size.partitions
+    assert settings_of(cluster.admin, ["plain"])["plain"]["retention.ms"] == "864000000"
+
+
+def test_the_copy_is_true_after_all_faults(source: MirroredCluster) -> None:
     wait_for_true_copy(source.cluster, source.copy, UNCOMPACTED)
     wait_for_true_copy(source.cluster, source.copy, ["compacted"], source.served)
+    consumed = kafka_consume(source.cluster.direct, [f"{LOSSY}-0"])[f"{LOSSY}-0"]
+    assert [record[4] for record in consumed] == [KEPT] * 50 + [LATER] * 10
 
 
-@pytest.mark.parametrize("start", ["kafka", "tidelog"])
-def test_a_broker_goes_on_with_the_copy(source: Source, start: str) -> None:
-    expected = everything(source.cluster.direct, source.cluster.admin)
-    started = started_kafka if start == "kafka" else started_tidelog
-    with started(Path(shutil.copytree(source.copy, source.root / start / "data"))) as bootstrap:
-        assert everything(bootstrap, AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})) == expected
+def test_a_replica_is_a_true_copy_and_a_damaged_one_is_not(source: MirroredCluster, tmp_path: Path) -> None:
+    """Kafka's own follower has the leader's bytes, so it is a true copy. Then each rule is broken."""
+    cluster = source.cluster
+    partitions = {one.directory.name: one for one in source_partitions(cluster, UNCOMPACTED)}
+    partitions |= {one.directory.name: one for one in source_partitions(cluster, ["compacted"], source.served)}
+    replicas = {name: wait_for_true_replica(cluster, partition) for name, partition in partitions.items()}
+    for name, faults in (("plain-0", FAULTS), ("compacted-0", COMPACTED_FAULTS)):
+        for fault, difference in faults.items():
+            copy = Path(shutil.copytree(replicas[name], tmp_path / fault.__name__ / name))
+            fault(copy)
+            assert re.search(difference, "\n".join(partition_differences(copy, partitions[name]))), (name, fault)
+            shutil.rmtree(copy.parent)
+
+
+def wait_for_true_replica(cluster: Cluster, partition: SourcePartition) -> Path:
+    """Return the follower's directory of a partition when it is a true copy."""
+    topic, _, number = partition.directory.name.rpartition("-")
+    state = cluster.partitions(topic)[int(number)]
+    (follower,) = set(state.replicas) - {state.leader}
+    replica = cluster.partition_directory(follower, topic, int(number))
+    cluster.wait(f"a true replica {replica}", lambda: not [*partition_differences(replica, partition)])
+    return replica
+
+
+def test_only_clients_of_the_links_pass_them(source: MirroredCluster) -> None:
+    """A fault of a link affects the mirror, and neither the load nor the brokers."""
+    cluster = source.cluster
+    links = cluster.links
+    cluster.create_topic("linked", assignment=[[1, 2]])
+    before = {number: dict(link.passed) for number, link in links.items()}
+    produce(cluster.direct, "linked", bytes(100), 300)
+    assert {number: dict(link.passed) for number, link in links.items()} == before
+    produce(cluster.bootstrap, "linked", bytes(100), 300)
+    passed = {number: link.passed[Way.REQUESTS] - before[number][Way.REQUESTS] for number, link in links.items()}
+    assert passed[1] > 30_000
+    assert passed[2] < 10_000
+
+
+@pytest.mark.parametrize("kind", ["kafka", "tidelog"])
+def test_a_broker_goes_on_with_the_copy(source: MirroredCluster, kind: str) -> None:
+    directory = Path(shutil.copytree(source.copy, source.root / kind / "data"))
+    with started(directory, kind) as bootstrap:
+        assert everything(bootstrap, client_of(bootstrap), UNCOMPACTED) == source.contents
         go_on(bootstrap)
 
 
-def test_a_full_disk_ends_the_mirror_and_the_copy_goes_on(source: Source) -> None:
+def test_a_setting_that_kafka_4_refuses_is_noted(source: MirroredCluster) -> None:
+    """Kafka 3 allows segments below 1 MiB. Kafka 4 does not start with the setting."""
+    size = settings_of(source.cluster.admin, ["plain"])["plain"].get("segment.bytes")
+    is_refused = size is not None and int(size) < SMALLEST_SEGMENT
+    assert ("Topic plain: segment.bytes is 1048576 instead of" in source.mirror_text) == is_refused
+
+
+@pytest.fixture(scope="module")
+def records_by_time(source: MirroredCluster) -> dict[str, list[dict[str, object]]]:
+    """Read the copy once through Kafka: the records of each partition up to each of ten times."""
+    directory = Path(shutil.copytree(source.copy, source.root / "by-time" / "data"))
+    with started(directory, "kafka") as bootstrap:
+        return served_until(bootstrap, partitions_of(client_of(bootstrap), (*TOPICS, LOSSY)), times(source))
+
+
+def times(source: MirroredCluster) -> list[int]:
+    """Return ten times, the first before all records and the last after all of them."""
+    length = source.ended_ms - source.begun_ms
+    return [source.begun_ms + length * number // (TIMES - 1) for number in range(TIMES)]
+
+
+@pytest.mark.parametrize(
+    ("tenth", "kind"),
+    [
+        (3, "kafka"),
+        (6, "tidelog"),
+        *(pytest.param(number, "kafka", marks=pytest.mark.slow) for number in range(TIMES) if number != 3),
+    ],
+)
+def test_a_snapshot_of_the_copy_has_the_records_of_its_time(
+    source: MirroredCluster, records_by_time: dict[str, list[dict[str, object]]], tenth: int, kind: str
+) -> None:
+    expected = {name: entries[tenth] for name, entries in records_by_time.items()}
+    before = source.copied_bytes
+    target = source.root / f"snapshot-{tenth}-{kind}" / "data"
+    target.parent.mkdir()
+    tidelog.snapshot(source.copy, target, at=times(source)[tenth])
+    with started(target, kind) as bootstrap:
+        found = served_until(bootstrap, expected, [source.ended_ms])
+    assert {name: entry for name, (entry,) in found.items()} == expected
+    assert digests(source.copy) == before
+    shutil.rmtree(target.parent)
+
+
+def test_a_full_disk_ends_the_mirror_and_the_copy_goes_on(source: MirroredCluster) -> None:
     """The first run fills a tmpfs. The same command completes the copy after the disk has grown."""
     prefix = mounting(source.root)
     if prefix is None:
@@ -153,7 +212,17 @@ def test_a_full_disk_ends_the_mirror_and_the_copy_goes_on(source: Source) -> Non
     wait_for_true_copy(source.cluster, kept, UNCOMPACTED)
 
 
-def test_a_source_that_lost_a_topics_records_does_not_empty_the_copy(source: Source) -> None:
+def test_a_stopped_broker_gives_its_leaderships_away(source: MirroredCluster) -> None:
+    """The broker stays stopped; the next test starts it."""
+    cluster = source.cluster
+    leader = cluster.leader(LOSSY, 0)
+    cluster.stop(leader)
+    assert {cluster.leader(LOSSY, 0), leader} == {1, 2}
+    with pytest.raises(BrokerError, match=f"node {leader} does not run"):
+        cluster.stop(leader)
+
+
+def test_a_source_that_lost_a_topics_records_does_not_empty_the_copy(source: MirroredCluster) -> None:
     """All replicas of a topic lose their files. The copy keeps its records until it may follow."""
     cluster, before = source.cluster, log_end(source.copy / "zstd-0")
     cluster.kill(*cluster.brokers)
@@ -170,143 +239,3 @@ def test_a_source_that_lost_a_topics_records_does_not_empty_the_copy(source: Sou
         wait_for_true_copy(cluster, source.copy, set(UNCOMPACTED) - {"zstd"})
         assert mirror.run_once("--accept-data-loss") == 0, mirror.events
         wait_for_true_copy(cluster, source.copy, UNCOMPACTED)
-
-
-ACL = AclBinding(
-    ResourceType.TOPIC,
-    "plain",
-    ResourcePatternType.LITERAL,
-    "User:alice",
-    "*",
-    AclOperation.READ,
-    AclPermissionType.ALLOW,
-)
-
-
-def disturb(cluster: Cluster, mirror: MirrorProcess, kills: int) -> None:
-    """Kill the mirror several times, break and freeze its network, kill a leader and restart it."""
-    draw = random.Random("faults")
-    for _ in range(kills):
-        wait_for_growth(cluster, mirror, draw.randrange(1, 400))
-        mirror.kill()
-        mirror.follow()
-    for link in cluster.links.values():
-        link.disconnect()
-    cluster.links[1].heal()
-    wait_for_growth(cluster, mirror, 1)
-    cluster.links[1].freeze(Way.RESPONSES)
-    cluster.links[2].heal()
-    cluster.links[3].heal()
-    cluster.links[3].delay(0.05)
-    wait_for_growth(cluster, mirror, 1)
-    for link in cluster.links.values():
-        link.heal()
-    leader = cluster.leader("plain", 0)
-    cluster.kill(leader)
-    cluster.wait("the leader moves", lambda: cluster.leader("plain", 0) not in (leader, -1))
-    cluster.restart(leader)
-    cluster.wait("it follows", lambda: leader in cluster.in_sync("plain", 0))
-
-
-def wait_for_growth(cluster: Cluster, mirror: MirrorProcess, records: int) -> None:
-    """Return when the copy has so many more records."""
-    before = copied_records(mirror.copy)
-
-    def has_grown() -> bool:
-        mirror.require_running()
-        return copied_records(mirror.copy) >= before + records
-
-    cluster.wait(f"{records} more records are copied", has_grown)
-
-
-def copied_records(copy: Path) -> int:
-    return sum(log_end(directory) for directory in copy.glob("*-0") if directory.name.rpartition("-")[0] in TOPICS)
-
-
-def log_end(directory: Path) -> int:
-    return LogView(LOCAL, directory).log_end if directory.is_dir() else 0
-
-
-def lose_copied_records(cluster: Cluster, mirror: MirrorProcess) -> None:
-    """Let the source lose records that the copy has."""
-    produce(cluster.direct, LOSSY, b"kept", 50)
-    directory = mirror.copy / f"{LOSSY}-0"
-
-    def write() -> None:
-        produce(cluster.direct, LOSSY, b"lost", 30)
-        cluster.wait("the copy has the records", lambda: log_end(directory) == 80)
-
-    cluster.lose_records(LOSSY, 0, write)
-    produce(cluster.direct, LOSSY, b"later", 10)
-    cluster.wait("the copy follows", lambda: log_end(directory) == 60)
-
-
-def produce(bootstrap: str, topic: str, value: bytes, count: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, "acks": "all", "batch.num.messages": 10})
-    for _ in range(count):
-        producer.produce(topic, value, partition=0)
-    assert producer.flush(PATIENCE_S) == 0
-
-
-def everything(bootstrap: str, admin: AdminClient) -> dict[str, object]:
-    """Return the parts of the source that a broker on the copy must serve."""
-    partitions = [
-        f"{topic}-{number}"
-        for topic in UNCOMPACTED
-        for number in admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-    ]
-    return {
-        "read_uncommitted": served_entries(bootstrap, partitions),
-        "read_committed": served_entries(bootstrap, partitions, isolation="read_committed"),
-        "settings": settings_of(admin, (*TOPICS, LOSSY)),
-        "acls": acls_of(admin),
-        "groups": committed_offsets(admin, GROUPS),
-    }
-
-
-def go_on(bootstrap: str) -> None:
-    """Go on as the producers and the group of the source: the open transaction is aborted, another one commits."""
-    for name, topic in (("open", "open"), ("txn", "txn")):
-        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 2})
-        producer.init_transactions(PATIENCE_S)
-        producer.begin_transaction()
-        producer.produce(topic, b"goes on", partition=0)
-        producer.commit_transaction(PATIENCE_S)
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": GROUP, "isolation.level": "read_committed", "log_level": 2}
-    )
-    (place,) = consumer.committed([KafkaPartition("open", 0)], timeout=PATIENCE_S)
-    consumer.assign([place])
-    values: list[bytes | None] = []
-    while b"goes on" not in values:
-        (message,) = consumer.consume(1, timeout=PATIENCE_S)
-        assert message.error() is None
-        values.append(message.value())
-    assert b"left open" not in values
-    consumer.commit(asynchronous=False)
-    consumer.close()
-
-
-@contextmanager
-def started_kafka(copy: Path) -> Iterator[str]:
-    with Broker(copy, work=copy.parent / "work", properties=SERVING, voters_in_log=True) as broker:
-        broker.start()
-        yield broker.bootstrap
-        broker.stop()
-
-
-@contextmanager
-def started_tidelog(copy: Path) -> Iterator[str]:
-    settings = {**SERVING, "listeners": ANY_PORT, "log.dirs": str(copy)}
-    options = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
-    with serving(copy.parent, *options) as process:
-        yield f"127.0.0.1:{process.port}"
-        process.send_signal(signal.SIGTERM)
-        code, words = process.ended()
-        assert code == 0, words
-
-
-SERVING = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}

@@ -1,4 +1,4 @@
-"""The harness for clusters: leaders move after a kill, unclean elections lose records, and links obey."""
+"""The links between clients and brokers of a cluster obey. test_mirror.py has the rest of that harness."""
 
 from __future__ import annotations
 
@@ -7,57 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
-from real_kafka.broker import BrokerError
-from real_kafka.cluster import Cluster
 from real_kafka.cluster_link import Network, Way
-from real_kafka.java import KRAFT_3, NEWEST
-from real_kafka.tools import kafka_consume
 from tidelog.testing.broker.in_process import keep_port
-
-RELEASES = [NEWEST, pytest.param(KRAFT_3, marks=pytest.mark.slow)]
-
-
-def produce(bootstrap: str, topic: str, partition: int, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, "acks": "all", "batch.num.messages": 50})
-    for value in values:
-        producer.produce(topic, value=value, partition=partition)
-    assert producer.flush(60) == 0
-
-
-def values(bootstrap: str, name: str) -> list[bytes | None]:
-    return [record[4] for record in kafka_consume(bootstrap, [name])[name]]
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("release", RELEASES)
-def test_leaders_move_and_an_unclean_election_loses_records(tmp_path: Path, release: str) -> None:
-    with Cluster(tmp_path, release=release) as cluster:
-        cluster.start()
-        cluster.create_topic("t", assignment=[[1, 2], [3, 2]], segment_bytes=16384)
-        produce(cluster.bootstrap, "t", 0, [b"%0100d" % number for number in range(300)])
-        assert len(list(cluster.partition_directory(1, "t", 0).glob("*.log"))) > 1
-        assert cluster.links[1].passed[Way.REQUESTS] > 30_000
-        assert cluster.links[2].passed[Way.REQUESTS] < 10_000
-
-        old, new = cluster.lose_records("t", 0, lambda: produce(cluster.bootstrap, "t", 0, [b"lost"] * 5))
-        assert (old, new) == (1, 2)
-        produce(cluster.bootstrap, "t", 0, [b"kept"])
-        assert values(cluster.direct, "t-0") == [b"%0100d" % number for number in range(300)] + [b"kept"]
-
-        cluster.kill(3)
-        cluster.wait("the leader moves", lambda: cluster.leader("t", 1) == 2)
-        produce(cluster.bootstrap, "t", 1, [b"without broker 3"])
-        cluster.restart(3)
-        cluster.wait("broker 3 follows", lambda: cluster.in_sync("t", 1) == {2, 3})
-        cluster.stop(2)
-        assert cluster.leader("t", 1) == 3
-        with pytest.raises(BrokerError, match="node 2 does not run"):
-            cluster.stop(2)
 
 
 class Echo:
