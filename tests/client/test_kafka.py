@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from confluent_kafka import Producer
 
 from client.peer import LOOPS, run
 from real_kafka.broker import PATIENCE_S, Broker
-from real_kafka.java import NEWEST
+from real_kafka.cluster import Cluster
+from real_kafka.java import KRAFT_3, NEWEST
 from server.security.certificates import authority, write_files
 from tidelog.client import AuthenticationError, ClientConfig, ClientSettings, ClusterClient
 from tidelog.protocol.api_key import VERSIONS, ApiKey
@@ -27,17 +29,20 @@ pytestmark = pytest.mark.kafka
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 PASSWORD = "alice's secret"
 LIFETIME_MS = 1300
+NEWEST_FETCH = {NEWEST: 18, KRAFT_3: 17}
 RECORDS = 40
 """The records of each batch."""
 
 
 class Kafka(NamedTuple):
     release: str
-    broker: Broker
+    bootstrap: str
+    directory: Path
+    """The log directory of the only broker."""
     secure_port: int
 
     def settings(self, **texts: str) -> ClientSettings:
-        overrides = {"bootstrap.servers": self.broker.bootstrap, **texts}
+        overrides = {"bootstrap.servers": self.bootstrap, **texts}
         return ClientSettings.of(ClientConfig.load(overrides=overrides))
 
     def secure(self, mechanism: str, password: str = PASSWORD) -> ClientSettings:
@@ -53,37 +58,54 @@ class Kafka(NamedTuple):
         )
 
 
-@pytest.fixture(scope="module", params=[NEWEST])
+@pytest.fixture(scope="module", params=[NEWEST, pytest.param(KRAFT_3, marks=pytest.mark.slow)])
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """Start a broker with a topic of several codecs and two transactions, and with alice as a user."""
     root: Path = tmp_path_factory.mktemp("kafka")
     properties = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-        "inter.broker.listener.name": "PLAINTEXT",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(write_files(root / "certificates").server),
         "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
         "connections.max.reauth.ms": str(LIFETIME_MS),
         **{f"listener.name.secure.{one.title.lower()}.sasl.jaas.config": f"{MODULE};" for one in ScramMechanism},
     }
+    start = started_broker if request.param == NEWEST else started_kafka_3
     with keep_port() as place:
         port = place.getsockname()[1]
-        listener = f"SECURE://localhost:{port}"
-        broker = Broker(
-            root / "data",
-            work=root / "work",
-            properties=properties,
-            more_listeners=listener,
-            release=request.param,
-        )
-        with broker:
-            broker.format()
-            broker.start()
-            made = Kafka(request.param, broker, port)
-            broker.create_topic("flights", partitions=2)
-            produce(broker.bootstrap)
+        with start(root, properties, f"SECURE://localhost:{port}") as (bootstrap, directory):
+            made = Kafka(request.param, bootstrap, directory, port)
+            produce(bootstrap)
             run(partial(set_password, made))
             yield made
+
+
+@contextmanager
+def started_broker(root: Path, properties: Mapping[str, str], listener: str) -> Iterator[tuple[str, Path]]:
+    own = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    with Broker(root / "data", work=root / "work", properties={**own, **properties}, more_listeners=listener) as broker:
+        broker.format()
+        broker.start()
+        broker.create_topic("flights", partitions=2)
+        yield broker.bootstrap, broker.directory
+
+
+@contextmanager
+def started_kafka_3(root: Path, properties: Mapping[str, str], listener: str) -> Iterator[tuple[str, Path]]:
+    own = {
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+        "super.users": "User:ANONYMOUS;User:alice",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+    }
+    with Cluster(
+        root, release=KRAFT_3, brokers=(1,), properties={**own, **properties}, more_listeners=listener
+    ) as cluster:
+        cluster.start()
+        cluster.create_topic("flights", partitions=2, replicas=1)
+        yield cluster.direct, cluster.brokers[1].directory
 
 
 def produce(bootstrap: str) -> None:
@@ -152,14 +174,14 @@ def test_metadata_and_versions(kafka: Kafka, loop: str) -> None:
             assert set(metadata.topics["flights"].partitions) == {0, 1}
             assert metadata.controller_id == 1
             versions = (await client.connection(1)).versions
-            assert versions.version_of(ApiKey.FETCH) == 18
+            assert versions.version_of(ApiKey.FETCH) == NEWEST_FETCH[kafka.release]
             assert versions.finalized_features["metadata.version"] > 0
 
     run(work, loop)
 
 
 def test_every_version_of_fetch_returns_the_bytes_of_the_log(kafka: Kafka) -> None:
-    log = (kafka.broker.directory / "flights-0" / f"{0:020}.log").read_bytes()
+    log = (kafka.directory / "flights-0" / f"{0:020}.log").read_bytes()
 
     async def work() -> None:
         async with ClusterClient(kafka.settings()) as client:
