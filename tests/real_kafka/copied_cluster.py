@@ -20,6 +20,8 @@ from served_records import served_entries
 from server.server_process import ANY_PORT, serving
 
 GROUPS: Final = (GROUP, GROUP_IN_TRANSACTIONS)
+WITH_TRANSACTIONS: Final = ("txn", "open")
+"""The topics that readers of committed records see in another way."""
 SMALLEST_SEGMENT: Final = 1 << 20
 _SERVING: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -53,10 +55,10 @@ def _started_tidelog(directory: Path) -> Iterator[str]:
 
 def everything(bootstrap: str, admin: AdminClient, topics: Collection[str]) -> dict[str, object]:
     """Return the parts of the source that a broker on the copy must serve."""
-    partitions = partitions_of(admin, topics)
+    with_transactions = partitions_of(admin, WITH_TRANSACTIONS)
     return {
-        "read_uncommitted": served_entries(bootstrap, partitions),
-        "read_committed": served_entries(bootstrap, partitions, isolation="read_committed"),
+        "read_uncommitted": served_entries(bootstrap, partitions_of(admin, topics)),
+        "read_committed": served_entries(bootstrap, with_transactions, isolation="read_committed"),
         "settings": {topic: allowed(found) for topic, found in settings_of(admin, topics).items()},
         "acls": acls_of(admin),
         "groups": committed_offsets(admin, GROUPS),
