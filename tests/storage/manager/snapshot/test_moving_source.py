@@ -15,7 +15,7 @@ import pytest
 from snapshot_checks import Seen, UnsyncedDisk, digests, records, snapshot, until
 from snapshot_source import SMALL, T0, Source, SourceLog
 from tidelog.kernel import OffsetMap
-from tidelog.model import TopicPartition
+from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.fs import FileStat
 from tidelog.storage.fs.local import LocalFile
@@ -132,7 +132,10 @@ def take(path: Path, work: Callable[[Owner], None], at: int) -> int:
         states.append(digests(owner.source.path))
 
     disk = MovingDisk(owner.directory, at, do_work)
-    snapshot(owner.source.path, path / "copy", at_ms=AT_MS, fs=disk)
+    try:
+        snapshot(owner.source.path, path / "copy", at_ms=AT_MS, fs=disk)
+    except TidelogError as error:
+        raise AssertionError(f"the work before call {at} ended the snapshot: {error}") from error
     assert digests(owner.source.path) == states[-1], "the snapshot changed its source"
     after = until(records(owner.source.path, PARTITION), AT_MS)
     check(records(path / "copy", PARTITION), before, after)
