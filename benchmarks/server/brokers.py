@@ -26,7 +26,7 @@ KAFKA_THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.
 SETTINGS = {"log.segment.delete.delay.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
 _NO_TOPIC = TopicMetadata()
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""The variable is removed for a broker, because an installed broker has bytecode too."""
+"""The variable is removed for our processes, because an installed tidelog has bytecode too."""
 _PATIENCE_S = 60
 _SERVING = re.compile(r"^serving +PLAINTEXT://([^\s,]+)(?:, SSL://(\S+))?$", re.MULTILINE)
 
@@ -75,9 +75,10 @@ class TidelogBroker:
         command = [str(Path(sys.executable).with_name("tidelog")), "serve"]
         for key, value in settings.items():
             command += ["--override", f"{key}={value}"]
-        environment = {key: value for key, value in os.environ.items() if key != _NO_BYTECODE}
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=installed_environment()
+            )
         self.bootstrap = address
 
     def start(self) -> None:
@@ -101,6 +102,11 @@ class TidelogBroker:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+
+def installed_environment() -> dict[str, str]:
+    """Return the environment of a process of tidelog, as if it was installed."""
+    return {key: value for key, value in os.environ.items() if key != _NO_BYTECODE}
 
 
 def kafka_broker(directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> Broker:

@@ -19,6 +19,18 @@ from tidelog.testing import Broker
 
 PARTITIONS = 3
 KILLS = 5
+WITH_AN_END_THAT_HANGS = """
+import asyncio, sys
+from tidelog.cli.main import main
+from tidelog.mirroring.target.mirror_directory import MirrorDirectory
+
+async def close(self):
+    print("closing", file=sys.stderr, flush=True)
+    await asyncio.sleep(600)
+
+MirrorDirectory.close = close
+main()
+"""
 
 
 @contextmanager
@@ -76,16 +88,41 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_following_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("output", "expected"), [((), "3 of 3 partitions are complete"), (("--jsonl",), '"kind": "partition"')]
+)
+def test_a_signal_ends_following_cleanly(
+    tmp_path: Path, number: signal.Signals, output: tuple[str, ...], expected: str
+) -> None:
     copy = tmp_path / "copy"
     with Broker(tmp_path / "source", configs=KEEPING) as broker:
         broker.create_topic("orders", PARTITIONS)
         produce(broker, "orders", [b"a"])
-        with subprocess.Popen(command(broker, copy, "--follow"), stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command(broker, copy, "--follow", *output), stdout=subprocess.PIPE, text=True) as process:
             while not log_bytes(copy):
                 assert process.poll() is None
             process.send_signal(number)
-            output, _ = process.communicate(timeout=PATIENCE_S)
+            printed, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
-        assert "3 of 3 partitions are complete" in output
+        assert expected in printed
     assert (copy / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("output", [(), ("--jsonl",)])
+def test_a_second_signal_ends_it_like_a_kill(tmp_path: Path, number: signal.Signals, output: tuple[str, ...]) -> None:
+    copy = tmp_path / "copy"
+    with Broker(tmp_path / "source", configs=KEEPING) as broker:
+        broker.create_topic("orders")
+        produce(broker, "orders", [b"a"])
+        arguments = [sys.executable, "-c", WITH_AN_END_THAT_HANGS, *command(broker, copy, "--follow", *output)[3:]]
+        with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            while not log_bytes(copy):
+                assert process.poll() is None
+            process.send_signal(number)
+            assert process.stderr is not None
+            while "closing" not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(number)
+            assert process.wait(PATIENCE_S) == -number
+    assert not (copy / ".kafka_cleanshutdown").exists()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -24,6 +25,7 @@ from tidelog.mirroring.target.target_settings import DEFAULT_NODE_ID
 from tidelog.storage.checkpoint import uuid_to_text
 
 PLAN_COLUMNS = ("topic", "state", "partitions", "source_bytes", "missing_records", "missing_bytes", "errors")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 DONE_COLUMNS = ("name", "log_start", "log_end", "source_end", "copied_records", "copied_bytes", "removed_records")
 
 
@@ -226,8 +228,8 @@ def _plan_notes(plan: MirrorPlan) -> Iterator[str]:
 def _done_report(options: MirrorOptions) -> Report:
     stop = threading.Event()
     exit_code = ExitCode()
-    with mirror_bar("Mirroring") as (show, say):
-        result = run_mirror(options, on_progress=show, on_event=say, stop=stop, handles_signals=_in_main_thread())
+    with _stopped_by_signals(stop), mirror_bar("Mirroring") as (show, say):
+        result = run_mirror(options, on_progress=show, on_event=say, stop=stop)
     _judge(options, result, exit_code, was_stopped=stop.is_set())
     rows = [_done_row(one) for one in result.partitions]
     failed = any(one.error for one in result.partitions)
@@ -268,7 +270,7 @@ def _done_notes(options: MirrorOptions, result: MirrorResult) -> Iterator[str]:
 
 
 def _live_rows(options: MirrorOptions, exit_code: ExitCode) -> Iterator[Row]:
-    """Run in a background thread, and yield rows as they come. Ctrl-C and SIGTERM stop the run cleanly."""
+    """Run in a background thread, and yield rows as they come."""
     rows: queue.SimpleQueue[Row | MirrorResult | BaseException] = queue.SimpleQueue()
     stop = threading.Event()
 
@@ -286,42 +288,37 @@ def _live_rows(options: MirrorOptions, exit_code: ExitCode) -> Iterator[Row]:
             rows.put(error)
 
     thread = threading.Thread(target=work, name="mirror")
-    thread.start()
-    with _stopped_by_sigterm(stop):
-        while True:
-            try:
-                row = rows.get()
-            except KeyboardInterrupt:
-                stop.set()
-                continue
-            if isinstance(row, BaseException):
-                thread.join()
-                raise row
-            if isinstance(row, MirrorResult):
-                thread.join()
-                _judge(options, row, exit_code, was_stopped=stop.is_set())
-                yield from ({"kind": "partition", **_done_row(one)} for one in row.partitions)
-                yield from ({"kind": "note", "text": note} for note in row.notes)
-                return
-            yield row
+    with _stopped_by_signals(stop):
+        thread.start()
+        while not isinstance(found := rows.get(), MirrorResult | BaseException):
+            yield found
+        thread.join()
+    if isinstance(found, BaseException):
+        raise found
+    _judge(options, found, exit_code, was_stopped=stop.is_set())
+    yield from ({"kind": "partition", **_done_row(one)} for one in found.partitions)
+    yield from ({"kind": "note", "text": note} for note in found.notes)
 
 
 @contextmanager
-def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
-    """Set ``stop`` at SIGTERM, if this is the main thread."""
-    if not _in_main_thread():
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Set ``stop`` at Ctrl-C or SIGTERM, if this is the main thread. A second one ends the process like a kill."""
+
+    def on_signal(_number: int, _frame: object) -> None:
+        stop.set()
+        for one in _SIGNALS:
+            signal.signal(one, signal.SIG_DFL)
+
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    before = {one: signal.signal(one, on_signal) for one in _SIGNALS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _progress_row(now: MirrorProgress) -> Row:
     return {"kind": "progress", **asdict(now)}
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -1,16 +1,13 @@
 """Plans and runs for callers without an event loop: the command and the Python API.
 
-Signals are handled only if the caller asks for it, and only in the main thread: SIGINT and SIGTERM then stop the run
-cleanly. A second signal has Python's usual effect.
+Each call has an event loop of its own, in the calling thread. Signals are the caller's business: it sets ``stop``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from tidelog.mirroring.planning.options import MirrorOptions
@@ -20,9 +17,8 @@ from tidelog.mirroring.run.progress import EventCallback, MirrorResult, Progress
 
 Result = TypeVar("Result")
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 0.1
-"""The time between two looks at the stop event of another thread."""
+"""The time between two looks at the stop event, which a signal or another thread sets."""
 
 
 def plan_mirror(options: MirrorOptions) -> MirrorPlan:
@@ -36,7 +32,6 @@ def run_mirror(
     on_progress: ProgressCallback = lambda _progress: None,
     on_event: EventCallback = lambda _event: None,
     stop: threading.Event | None = None,
-    handles_signals: bool = False,
     environment: RunEnvironment | None = None,
 ) -> MirrorResult:
     """Run to the end; see ``MirrorRun.run``. Setting ``stop`` ends the run cleanly, from any thread."""
@@ -45,44 +40,18 @@ def run_mirror(
     async def watched() -> MirrorResult:
         run = MirrorRun(options, on_progress=on_progress, on_event=on_event, environment=environment)
         watcher = asyncio.get_running_loop().create_task(_stop_when(stop, run))
-        if handles_signals:
-            _handle_signals(stop)
         try:
             return await run.run()
         finally:
             watcher.cancel()
 
-    with _kept_handlers() if handles_signals else nullcontext():
-        return _run(watched)
-
-
-@contextmanager
-def _kept_handlers() -> Iterator[None]:
-    """Restore the handlers of this process: an event loop leaves Python's own or none."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _run(watched)
 
 
 async def _stop_when(stop: threading.Event, run: MirrorRun) -> None:
     while not stop.is_set():
         await asyncio.sleep(_LOOK_S)
     run.stop()
-
-
-def _handle_signals(stop: threading.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        stop.set()
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal)
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
