@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -45,6 +46,14 @@ class DataHome:
 
     def partition(self, name: str = "t", number: int = 0) -> Partition:
         return self.home.broker.replicas.partition(TopicPartition(name, number))
+
+    def assign(self, *others: int, are_in_sync: bool = False, number: int = 0) -> None:
+        """Give a partition more replicas than its leader, as newer metadata would. Call it on the event loop."""
+        state = self.home.broker.metadata.image.topics["t"].partitions[number]
+        replicas = (state.leader, *others)
+        isr = replicas if are_in_sync else state.isr
+        epoch = state.partition_epoch + 1
+        self.partition(number=number).update(replace(state, replicas=replicas, isr=isr, partition_epoch=epoch))
 
     @property
     def leader_epoch(self) -> int:

@@ -20,8 +20,8 @@ def test_partitions_are_counted_by_what_is_with_them(data: DataHome) -> None:
 
     def differ() -> None:
         data.partition(number=0).leader = 9
-        data.partition(number=1).replicas = (1, 7)
-        data.partition(number=2).replicas = data.partition(number=2).isr = (1, 7)
+        data.assign(7, number=1)
+        data.assign(7, are_in_sync=True, number=2)
         data.home.broker.logs.delete(TopicPartition("t", 3))
 
     data.home.call(differ)

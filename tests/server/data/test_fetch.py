@@ -289,11 +289,7 @@ def test_a_session_over_the_wire(data: DataHome) -> None:
 def test_a_follower_reads_to_the_end_and_moves_the_high_watermark(data: DataHome) -> None:
     data.create()
 
-    def have_follower() -> None:
-        partition = data.partition()
-        partition.replicas = partition.isr = (1, 7)
-
-    data.home.call(have_follower)
+    data.home.call(lambda: data.assign(7, are_in_sync=True))
     data.produce(records(b"a"), acks=1)
     assert data.fetch().records == b""
     assert offsets_in(data.fetch(replica_id=7).records) == [0]

@@ -123,7 +123,7 @@ def test_a_new_leader_that_does_not_know_yet(data: DataHome, version: int, code:
     data.create()
 
     def lag() -> None:
-        data.partition()._epoch_start_offset = 5
+        data.partition().in_sync.epoch_start_offset = 5
 
     data.home.call(lag)
     assert list_offset(data, LATEST, version=version).error_code == code

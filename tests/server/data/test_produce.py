@@ -8,12 +8,13 @@ import pytest
 
 from log_maker import BASE_TIME
 from server.data.data_home import WITH_NAMES, DataHome, data_home, eventually, offsets_in, records
-from tidelog.model import Record, TimestampType
+from tidelog.model import Isolation, Record, TimestampType
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.record.attributes import GZIP
 from tidelog.record.build import build_batch
 from tidelog.server.handlers.data import produced_part
+from tidelog.storage.log.partition_log import LogReadRequest
 
 
 def test_records_are_stored_and_their_offsets_answered(data: DataHome) -> None:
@@ -165,10 +166,7 @@ def test_too_few_in_sync_replicas(data: DataHome) -> None:
     data.create(min_insync_replicas="2")
     assert data.produce(records()).error_code == 0  # there is only one replica
 
-    def have_another() -> None:
-        data.partition().replicas = (*data.partition().replicas, 7)
-
-    data.home.call(have_another)
+    data.home.call(lambda: data.assign(7))
     assert data.produce(records()).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert data.produce(records(), acks=1).error_code == 0
 
@@ -176,17 +174,18 @@ def test_too_few_in_sync_replicas(data: DataHome) -> None:
 def test_acks_all_waits_for_the_replicas_until_the_time_is_over(data: DataHome) -> None:
     data.create()
 
-    def follow() -> None:
-        data.partition().isr = (*data.partition().isr, 7)
+    def fetch() -> None:
+        at_end = LogReadRequest(start_offset=data.partition().log.end_offset, max_bytes=1, isolation=Isolation.LOG_END)
+        data.partition().follower_fetched(7, data.partition().read(at_end), log_start_offset=0)
 
-    data.home.call(follow)
+    data.home.call(lambda: data.assign(7, are_in_sync=True))
     answer = data.produce(records(b"a"), timeout=20)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     sent = data.send_produce(records(b"b"))
     with data.home.client() as other:  # the first request is delayed now
         eventually(lambda: data.home.call(lambda: data.partition().log.end_offset) == 2)
         assert data.produce(records(b"c"), acks=1, client=other).base_offset == 2
-    data.home.call(lambda: data.partition().follower_fetches(7, data.partition().log.log_end))
+    data.home.call(fetch)
     response = data.client.receive(ApiKey.PRODUCE, WITH_NAMES, sent)
     assert response.responses[0].partition_responses[0].error_code == 0
 

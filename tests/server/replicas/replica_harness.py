@@ -11,9 +11,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from log_maker import BASE_TIME, batch
 from tidelog.model import TopicPartition
+from tidelog.protocol.errors import ApiError
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage, Topic
 from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
+from tidelog.server.metadata.requests import DONE, AlteredPartition, Outcome, PartitionAlteration
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.storage.fs import LOCAL
@@ -38,6 +41,9 @@ class ReplicaHarness:
         self.image = MetadataImage()
         self.assigned: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self.offline: list[uuid.UUID] = []
+        self.alterations: list[PartitionAlteration] = []
+        self.refusals: list[ApiError] = []
+        """Errors for the next alterations of in-sync replicas; without one they are committed."""
         self.loop = asyncio.new_event_loop()
         self._directories = directories
         self._config = LogConfig(**settings)
@@ -131,6 +137,43 @@ class ReplicaHarness:
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
         self.offline += directories
+
+    async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
+        (alteration,) = alterations
+        self.alterations.append(alteration)
+        if self.refusals:
+            return [AlteredPartition(Outcome.of(self.refusals.pop()), None)]
+        topic = self.image.topics_by_id[alteration.topic_id]
+        before = topic.partitions[alteration.partition]
+        after = replace(before, isr=tuple(alteration.isr), partition_epoch=before.partition_epoch + 1)
+        topic.partitions[alteration.partition] = after
+        change = MetadataChange()
+        change.note_partition(topic, alteration.partition, before, after)
+        self.replicas.follow(change)
+        return [AlteredPartition(DONE, after)]
+
+    def register(self, broker_id: int, *, epoch: int, is_fenced: bool = False, is_shutting_down: bool = False) -> None:
+        """Put another broker into the image."""
+        self.image.brokers[broker_id] = BrokerRegistration(
+            id=broker_id,
+            epoch=epoch,
+            incarnation_id=uuid.uuid4(),
+            listeners={},
+            features={},
+            rack=None,
+            is_fenced=is_fenced,
+            in_controlled_shutdown=is_shutting_down,
+            log_dirs=frozenset(),
+        )
+
+    def settle(self) -> None:
+        """Run the background work that has begun."""
+
+        async def settled() -> None:
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+
+        self.run(settled())
 
     # --- partitions ---
 

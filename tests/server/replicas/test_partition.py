@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from server.replicas.replica_harness import NODE, T0, ReplicaHarness, records, soon
-from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, OffsetOutOfRangeError
+from tidelog.model import ClosedError, Isolation, OffsetOutOfRangeError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
 from tidelog.storage.log.partition_log import LogReadRequest
@@ -13,6 +15,17 @@ from tidelog.storage.log.view.list_offsets import OffsetSpec
 
 FOLLOWER = 2
 ALL = LogReadRequest(start_offset=0, max_bytes=1 << 20)
+
+
+READ_BY_FOLLOWER = LogReadRequest(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
+
+
+def fetch(harness: ReplicaHarness, offset: int, *, broker_epoch: int = -1) -> None:
+    """Let the follower fetch at ``offset``."""
+    partition = harness.partition()
+    partition.require_follower(FOLLOWER, partition.leader_epoch, broker_epoch)
+    read = partition.read(replace(READ_BY_FOLLOWER, start_offset=offset))
+    partition.follower_fetched(FOLLOWER, read, log_start_offset=0, broker_epoch=broker_epoch)
 
 
 def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
@@ -36,9 +49,9 @@ def test_with_a_follower_in_sync_the_high_watermark_waits_for_it(harness: Replic
     partition.append(records(b"a", b"b"))
     assert partition.high_watermark == 0
     assert partition.replication_error(2) is None
-    partition.follower_fetches(FOLLOWER, LogOffsetMetadata(1, 0, 70))
+    fetch(harness, 1)
     assert partition.high_watermark == 1
-    partition.follower_fetches(FOLLOWER, partition.log.log_end)
+    fetch(harness, 2)
     assert partition.replication_error(2) is ErrorCode.NONE
 
 
@@ -68,10 +81,77 @@ def test_no_more_replicas_are_asked_for_than_there_are(harness: ReplicaHarness) 
 def test_replicas_that_leave_after_the_append_are_told_of(harness: ReplicaHarness) -> None:
     harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
     harness.partition().append(records())
-    harness.partition().follower_fetches(FOLLOWER, harness.log().log_end)
+    fetch(harness, 1)
     harness.set_config("t", min_insync_replicas="2")
     harness.change(T0, isr=(NODE,), partition_epoch=1)
     assert harness.partition().replication_error(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+# --- in-sync replicas ---
+
+
+def test_a_follower_that_has_everything_joins_the_in_sync_replicas(harness: ReplicaHarness) -> None:
+    harness.register(FOLLOWER, epoch=9)
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
+    harness.partition().append(records(b"a", b"b"))
+    assert harness.partition().high_watermark == 2
+    fetch(harness, 1, broker_epoch=9)
+    harness.settle()
+    assert harness.alterations == []
+    fetch(harness, 2, broker_epoch=9)
+    harness.settle()
+    assert [(one.isr, one.partition_epoch) for one in harness.alterations] == [([NODE, FOLLOWER], 0)]
+    assert harness.partition().in_sync.isr == frozenset({NODE, FOLLOWER})
+    assert harness.partition().in_sync.pending is None
+    harness.partition().append(records(b"c"))
+    assert harness.partition().high_watermark == 2
+    fetch(harness, 3, broker_epoch=9)
+    assert harness.partition().high_watermark == 3
+
+
+@pytest.mark.parametrize("state", ["unknown", "fenced", "shutting down", "another epoch"])
+def test_a_broker_that_is_not_active_joins_no_in_sync_replicas(harness: ReplicaHarness, state: str) -> None:
+    if state != "unknown":
+        harness.register(FOLLOWER, epoch=9, is_fenced=state == "fenced", is_shutting_down=state == "shutting down")
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
+    fetch(harness, 0, broker_epoch=10 if state == "another epoch" else 9)
+    harness.settle()
+    assert harness.alterations == []
+
+
+def test_a_refused_change_of_the_in_sync_replicas_is_proposed_again(harness: ReplicaHarness) -> None:
+    harness.register(FOLLOWER, epoch=9)
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,))
+    harness.refusals = [ApiError(ErrorCode.INELIGIBLE_REPLICA, "fenced")]
+    for refused_before in (1, 0):
+        fetch(harness, 0, broker_epoch=9)
+        harness.settle()
+        assert len(harness.partition().in_sync.isr) == 2 - refused_before
+
+
+def test_a_fetch_of_an_earlier_incarnation_is_refused(harness: ReplicaHarness) -> None:
+    harness.register(FOLLOWER, epoch=9)
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,), leader_epoch=3)
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        harness.partition().require_follower(FOLLOWER, 3, 8)
+    harness.partition().require_follower(FOLLOWER, 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error"),
+    [
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (2, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_broker_that_is_no_replica_may_not_fetch(
+    harness: ReplicaHarness, leader_epoch: int, error: ErrorCode
+) -> None:
+    harness.create("t", leader_epoch=3)
+    with refused(error):
+        harness.partition().require_follower(FOLLOWER, leader_epoch)
 
 
 # --- delayed requests ---
@@ -85,7 +165,7 @@ def test_waiting_for_replication_ends_with_the_followers_fetch(harness: ReplicaH
     async def scenario() -> None:
         waiting = await soon(partition.replicated(1, timeout_ms=1000))
         assert not waiting.done()
-        partition.follower_fetches(FOLLOWER, partition.log.log_end)
+        fetch(harness, 1)
         await waiting
 
     harness.run(scenario())

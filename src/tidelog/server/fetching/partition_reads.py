@@ -45,6 +45,8 @@ class FetchLimits:
     """The limits of one fetch: bytes over the whole response, and the time to wait in ms."""
 
     replica_id: int
+    broker_epoch: int
+    """The epoch of a follower's broker, or -1 if the request has none."""
     isolation: Isolation
     min_bytes: int
     max_bytes: int
@@ -62,6 +64,7 @@ class FetchLimits:
             isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         return cls(
             replica_id=replica_id,
+            broker_epoch=request.replica_state.replica_epoch,
             isolation=isolation,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
@@ -117,7 +120,7 @@ def _read(
         else:
             partition = replicas.by_topic_id(cached.topic_id, cached.partition)
         if limits.is_followers:
-            partition.require_replica(limits.replica_id, wanted.current_leader_epoch)
+            partition.require_follower(limits.replica_id, wanted.current_leader_epoch, limits.broker_epoch)
         log_read = partition.read(
             LogReadRequest(
                 start_offset=wanted.fetch_offset,
@@ -131,7 +134,12 @@ def _read(
     except TidelogError as error:
         return PartitionResult(cached, _refused(cached, error))
     if limits.is_followers and log_read.diverging is None and not is_reread:
-        partition.follower_fetches(limits.replica_id, log_read.start)
+        partition.follower_fetched(
+            limits.replica_id,
+            log_read,
+            log_start_offset=wanted.log_start_offset,
+            broker_epoch=limits.broker_epoch,
+        )
     return PartitionResult(cached, _found(wanted.partition, log_read), partition, log_read.start)
 
 

@@ -1,4 +1,4 @@
-"""A partition of this broker: its leader epoch and in-sync replicas, its log, and its purgatory.
+"""A partition of this broker: its leader epoch, its log, its purgatory, and the driver of its ``InSyncReplicas``.
 
 The cluster metadata and disk failures change the state:
 
@@ -11,9 +11,10 @@ offline         the log directory has failed          KAFKA_STORAGE_ERROR
 deleted         the topic was deleted                 UNKNOWN_TOPIC_OR_PARTITION, for good
 ==============  ====================================  ============================================================
 
-The high watermark is the smallest log end of the in-sync replicas. It moves only while at least ``min.insync.replicas``
-are in sync. If this broker is the only in-sync replica, each append moves it. Delayed operations are checked again
-after each change. A crash leaves the log's files. Epoch and replicas come from the metadata again.
+``InSyncReplicas`` has the rules of in-sync replicas and the high watermark. If this broker is the only replica, each
+append moves the high watermark without them. Delayed operations are checked again after each change. A crash leaves the
+log's files. Epoch and replicas come from the metadata again. ``check_lag`` is not called yet: a broker runs alone, so
+lagging replicas are those of stopped brokers, and the controller removes them.
 Thread rule: the event loop only. ``write``, ``cut`` and ``PartitionLog`` itself allow any thread.
 Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-966).
 """
@@ -21,11 +22,22 @@ Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-966).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication import (
+    AdvanceHighWatermark,
+    AlteredPartition,
+    Brokers,
+    FollowerFetch,
+    InSyncReplicas,
+    IsrProposal,
+    LeaderCommands,
+    LedPartition,
+)
+from tidelog.replication.replica_state import ANY_BROKER_EPOCH
 from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.purgatory import Purgatory, wait_until
 from tidelog.storage.epoch import EpochEndOffset
@@ -60,35 +72,42 @@ class PartitionMetadataState(Protocol):
 
 class Partition:
     def __init__(
-        self, topic_partition: TopicPartition, topic_id: uuid.UUID, *, node_id: int, logs: LogManager, timers: Timers
+        self,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID,
+        *,
+        node_id: int,
+        logs: LogManager,
+        timers: Timers,
+        brokers: Brokers,
+        propose: Callable[[Partition, IsrProposal], object],
     ) -> None:
-        """Create a partition without a leader; ``update`` sets one."""
+        """Create a partition without a leader; ``update`` sets one.
+
+        ``propose`` sends a proposal to the controller and calls ``altered`` later, never within this call.
+        """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
-        self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
-        self.isr: tuple[int, ...] = ()
+        self.is_only_replica = False
+        """True if this broker is the leader and the only replica: each append is replicated at once."""
         self.is_deleted = False
         self.purgatory = Purgatory()
+        self.in_sync = InSyncReplicas(node_id, self, brokers)
+        """The in-sync replicas. Their leadership begins once the log has recorded the epoch."""
         self._node_id = node_id
         self._only_here = (node_id,)
         self._logs = logs
         self._timers = timers
-        self._epoch_start_offset = 0
-        self._follower_ends: dict[int, LogOffsetMetadata] = {}
+        self._propose = propose
 
     # --- state ---
 
     @property
     def is_leading(self) -> bool:
         return self.leader == self._node_id and not self.is_deleted
-
-    @property
-    def is_only_replica(self) -> bool:
-        """True if this broker is the leader and the only replica: each append is replicated at once."""
-        return self.isr == self._only_here == self.replicas and self.leader == self._node_id and not self.is_deleted
 
     @property
     def log(self) -> PartitionLog:
@@ -111,7 +130,7 @@ class Partition:
     @property
     def in_sync_surplus(self) -> int:
         """The number of in-sync replicas above the required minimum. The partition must be online."""
-        return len(self.isr) - self._min_in_sync(self.log)
+        return len(self.in_sync.isr) - self.in_sync.min_isr
 
     @property
     def log_start_offset(self) -> int:
@@ -146,24 +165,34 @@ class Partition:
 
         Raise StorageError if the log cannot record the epoch.
         """
-        before = (self.leader, self.leader_epoch)
-        self.replicas, self.isr = tuple(state.replicas), tuple(state.isr)
-        self.leader, self.leader_epoch = state.leader, state.leader_epoch
-        self.partition_epoch = state.partition_epoch
+        self.replicas, self.leader, self.leader_epoch = tuple(state.replicas), state.leader, state.leader_epoch
+        self.is_only_replica = self.is_leading and self.replicas == tuple(state.isr) == self._only_here
         log = self._logs.log(self.topic_partition) if self.is_leading else None
-        is_new = log is not None and before != (self.leader, self.leader_epoch)
-        if log is not None:
+        is_new = False
+        if log is None:
+            self.in_sync.resign()
+        else:
+            is_new = not self.in_sync.is_leader or self.in_sync.leader_epoch != self.leader_epoch
             if is_new:
-                self._epoch_start_offset = log.end_offset
-                self._follower_ends.clear()
                 log.begin_epoch(self.leader_epoch)
-            self._advance_high_watermark(log)
+            led = LedPartition(
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=self.replicas,
+                isr=tuple(state.isr),
+            )
+            self._run(self.in_sync.lead(led, self._timers.monotonic_ms()))
         self.check_delayed()
         return is_new
 
+    def altered(self, proposal: IsrProposal, response: AlteredPartition) -> None:
+        """Process the controller's response to a proposal."""
+        if self._run(self.in_sync.altered(proposal, response, self._timers.monotonic_ms())):
+            self.check_delayed()
+
     def mark_deleted(self) -> None:
         """Mark the partition as deleted and complete its delayed operations."""
-        self.is_deleted = True
+        self.is_deleted, self.is_only_replica = True, False
         self.check_delayed()
 
     def check_delayed(self) -> None:
@@ -198,11 +227,11 @@ class Partition:
     def require_appendable(self, required_acks: int) -> PartitionLog:
         """Return the log if it accepts appends; the first of the three steps of ``append``."""
         log = self.leading_log()
-        if required_acks == ACKS_ALL and len(self.isr) < self._min_in_sync(log):
+        if required_acks == ACKS_ALL and (error := self.in_sync.append_error()):
             raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The size of the current ISR : {len(self.isr)} is insufficient to satisfy the min.isr requirement of"
-                f" {self._min_in_sync(log)} for partition {self.topic_partition}",
+                error,
+                f"The size of the current ISR : {len(self.in_sync.isr)} is insufficient to satisfy the min.isr"
+                f" requirement of {self.in_sync.min_isr} for partition {self.topic_partition}",
             )
         return log
 
@@ -233,7 +262,7 @@ class Partition:
 
     def after_append(self) -> None:
         """Advance the high watermark and check the delayed operations; the third step of ``append``."""
-        self._advance_high_watermark(self.log)
+        self._run(self.in_sync.appended(self._timers.monotonic_ms()))
         self.check_delayed()
 
     # --- replication ---
@@ -242,19 +271,24 @@ class Partition:
     def high_watermark(self) -> int:
         return self.log.high_watermark
 
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        return self.log.log_end
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self.log.config.min_insync_replicas
+
     def replication_error(self, end: int) -> ErrorCode | None:
         """Return None while acks=all must wait, and NONE once all in-sync replicas have every record below ``end``.
 
         Return an error if that has become impossible, or if too few replicas are in sync now.
         """
         try:
-            log = self.leading_log()
+            self.leading_log()
         except ApiError as error:
             return ErrorCode(error.code)
-        if log.high_watermark < end:
-            return None
-        enough = self._min_in_sync(log) <= len(self.isr)
-        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return self.in_sync.replication_error(end)
 
     async def replicated(self, end: int, timeout_ms: int) -> None:
         """Return once the in-sync replicas have every record below ``end``. Raise ApiError(REQUEST_TIMED_OUT) after the
@@ -266,20 +300,34 @@ class Partition:
         if error:
             raise ApiError(error, f"{self.topic_partition}: the records below offset {end} are not replicated")
 
-    def follower_fetches(self, replica_id: int, start: LogOffsetMetadata) -> None:
-        """Record that a follower has every record below ``start``."""
-        self._follower_ends[replica_id] = start
-        if self._advance_high_watermark(self.log):
-            self.check_delayed()
-
-    def require_replica(self, replica_id: int, leader_epoch: int) -> None:
-        """Raise ApiError if ``replica_id`` is not, or not yet, a replica of the partition."""
-        if replica_id not in self.replicas:
+    def require_follower(self, replica_id: int, leader_epoch: int, broker_epoch: int = ANY_BROKER_EPOCH) -> None:
+        """Raise ApiError as ``leading_log`` does, and if the fetching broker is not, or not yet, a follower here."""
+        self.leading_log(leader_epoch)
+        error = self.in_sync.fetch_error(
+            replica_id, has_leader_epoch=leader_epoch != NO_EPOCH, broker_epoch=broker_epoch
+        )
+        if error:
             raise ApiError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"Replica {replica_id} is not recognized as a valid replica of {self.topic_partition} in leader epoch"
-                f" {self.leader_epoch} with partition epoch {self.partition_epoch}",
+                error,
+                f"Replica {replica_id} in broker epoch {broker_epoch} is not a current replica of"
+                f" {self.topic_partition} in leader epoch {self.leader_epoch} with partition epoch"
+                f" {self.in_sync.partition_epoch}",
             )
+
+    def follower_fetched(
+        self, replica_id: int, fetched: LogRead, *, log_start_offset: int, broker_epoch: int = ANY_BROKER_EPOCH
+    ) -> None:
+        """Record that a follower has every record below the start of ``fetched``, a read that did not diverge."""
+        fetch = FollowerFetch(
+            replica_id=replica_id,
+            offset=fetched.start,
+            log_start_offset=log_start_offset,
+            leader_end_offset=fetched.offsets.log_end.message_offset,
+            now_ms=self._timers.monotonic_ms(),
+            broker_epoch=broker_epoch,
+        )
+        if self._run(self.in_sync.fetched(fetch)):
+            self.check_delayed()
 
     # --- reading ---
 
@@ -305,7 +353,7 @@ class Partition:
         ApiError as ``leading_log`` does. Raise OFFSET_NOT_AVAILABLE if the high watermark of a new leader is still
         below the start of its epoch (KIP-207)."""
         log = self.leading_log(leader_epoch)
-        is_lagging = isolation is not Isolation.LOG_END and self._epoch_start_offset > log.high_watermark
+        is_lagging = isolation is not Isolation.LOG_END and self.in_sync.epoch_start_offset > log.high_watermark
         listed = log.list_offset(timestamp, isolation)
         if timestamp in (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL):
             return listed
@@ -313,7 +361,8 @@ class Partition:
             raise ApiError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"Failed to fetch offsets for partition {self.topic_partition}: its high watermark"
-                f" ({log.high_watermark}) is behind the start of the leader epoch ({self._epoch_start_offset})",
+                f" ({log.high_watermark}) is behind the start of the leader epoch"
+                f" ({self.in_sync.epoch_start_offset})",
             )
         if listed is not None and timestamp == OffsetSpec.LATEST:
             return ListedOffset(offset=listed.offset, leader_epoch=self.leader_epoch)
@@ -382,20 +431,12 @@ class Partition:
             raise ClosedError("the log is closed", path=closed.directory)
         return log
 
-    def _min_in_sync(self, log: PartitionLog) -> int:
-        """Return ``min.insync.replicas``, at most the number of replicas."""
-        return min(log.config.min_insync_replicas, len(self.replicas))
-
-    def _advance_high_watermark(self, log: PartitionLog) -> bool:
-        """Return True if the high watermark moved."""
-        if len(self.isr) < self._min_in_sync(log):
-            return False
-        end = log.log_end
-        for replica_id in self.isr:
-            if replica_id != self._node_id:
-                follower_end = self._follower_ends.get(replica_id)
-                if follower_end is None:
-                    return False
-                if follower_end.message_offset < end.message_offset:
-                    end = follower_end
-        return log.maybe_increment_high_watermark(end) is not None
+    def _run(self, commands: LeaderCommands) -> bool:
+        """Execute commands of ``in_sync``. Return True if the high watermark moved."""
+        moved = False
+        for command in commands:
+            if isinstance(command, AdvanceHighWatermark):
+                moved = self.log.maybe_increment_high_watermark(command.offset) is not None or moved
+            else:
+                self._propose(self, command.proposal)
+        return moved

@@ -28,11 +28,14 @@ from typing import NamedTuple, Protocol
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.shortened_text import shortened
+from tidelog.replication import AlteredPartition, IsrProposal
 from tidelog.runtime.executor import InThread, Spawn
 from tidelog.runtime.timers import Timers
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
+from tidelog.server.metadata.requests import AlteredPartition as CommittedAlteration
+from tidelog.server.metadata.requests import PartitionAlteration
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
 from tidelog.server.replicas.partition import Partition
 from tidelog.storage.log.partition_log import PartitionLog
@@ -48,6 +51,7 @@ class Metadata(Protocol):
     def image(self) -> MetadataImage: ...
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None: ...
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None: ...
+    async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[CommittedAlteration]: ...
 
 
 class _LocalReplica(NamedTuple):
@@ -57,6 +61,21 @@ class _LocalReplica(NamedTuple):
     topic_id: uuid.UUID
     state: PartitionState
     is_new: bool
+
+
+class _BrokersOfImage:
+    """The brokers in the metadata, as the in-sync replicas see them."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    def active_epoch(self, broker_id: int, /) -> int | None:
+        broker = self._metadata.image.brokers.get(broker_id)
+        return None if broker is None or broker.is_fenced else broker.epoch
+
+    def is_shutting_down(self, broker_id: int, /) -> bool:
+        broker = self._metadata.image.brokers.get(broker_id)
+        return broker is not None and broker.in_controlled_shutdown
 
 
 class ReplicaManager:
@@ -79,6 +98,7 @@ class ReplicaManager:
         self._spawn = spawn
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
+        self._brokers = _BrokersOfImage(metadata)
         self._listeners = LeaderListeners()
         self._latest_change: asyncio.Task[None] | None = None
         """The task that carries out the latest change."""
@@ -221,7 +241,13 @@ class ReplicaManager:
         partition = self._by_id.get((replica.topic_id, replica.topic_partition.partition))
         if partition is None:
             partition = Partition(
-                replica.topic_partition, replica.topic_id, node_id=self._node_id, logs=self.logs, timers=self._timers
+                replica.topic_partition,
+                replica.topic_id,
+                node_id=self._node_id,
+                logs=self.logs,
+                timers=self._timers,
+                brokers=self._brokers,
+                propose=lambda led, proposal: self._spawn(self._alter_partition(led, proposal)),
             )
             self._partitions[replica.topic_partition] = partition
             self._by_id[replica.topic_id, replica.topic_partition.partition] = partition
@@ -234,6 +260,28 @@ class ReplicaManager:
             self._listeners.elected(partition)
         elif not partition.is_leading:
             self._listeners.resigned(partition)
+
+    async def _alter_partition(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Send a proposal to the controller. If that fails, it stays pending until newer metadata arrives."""
+        alteration = PartitionAlteration(
+            topic_id=partition.topic_id,
+            partition=partition.topic_partition.partition,
+            isr=sorted(proposal.broker_ids),
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+        )
+        try:
+            (altered,) = await self._metadata.alter_partitions([alteration])
+        except TidelogError as error:
+            _log.error("Cannot change the in-sync replicas of %s: %s", partition.topic_partition, error)
+            return
+        response = AlteredPartition(error_code=altered.outcome.error)
+        if altered.state is not None:
+            state = altered.state
+            response = AlteredPartition(
+                leader_epoch=state.leader_epoch, partition_epoch=state.partition_epoch, isr=state.isr
+            )
+        partition.altered(proposal, response)
 
     def _remove(self, partition: Partition) -> None:
         del self._by_id[partition.topic_id, partition.topic_partition.partition]

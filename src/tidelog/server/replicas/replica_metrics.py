@@ -35,6 +35,6 @@ def replica_samples(replicas: ReplicaManager) -> Iterator[Sample]:
     yield Sample.gauge(LEADERS.named(), len(led))
     yield Sample.gauge(PARTITIONS.named(), len(partitions))
     yield Sample.gauge(OFFLINE.named(), sum(not partition.is_online for partition in partitions))
-    yield Sample.gauge(UNDER_REPLICATED.named(), sum(len(one.isr) < len(one.replicas) for one in led))
+    yield Sample.gauge(UNDER_REPLICATED.named(), sum(len(one.in_sync.isr) < len(one.replicas) for one in led))
     yield Sample.gauge(UNDER_MIN_ISR.named(), sum(count < 0 for count in spare))
     yield Sample.gauge(AT_MIN_ISR.named(), sum(count == 0 for count in spare))
