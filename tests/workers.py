@@ -1,11 +1,13 @@
 """The plan by which the workers of pytest-xdist share the test files, so that all cores have work until the end.
 
-Two rules shorten ``make test``, which distributes its tests by file:
+Three rules shorten ``make test``, which distributes its tests by file:
 
 - One worker runs all files of ``tests/spark``, and the run begins with them. A Spark session costs many CPU seconds
   until its JVM is warm, and every worker with one of these files would start its own.
 - Files that wait for other processes alternate with files that compute. Four waiting files would leave the cores idle,
   and four computing files would compete for them.
+- The tests of the simulation are distributed one by one. They share nothing, and one worker with all the seeds would
+  still run when the others have ended.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 SPARK = "tests/spark"
+SEEDS = frozenset({"tests/simulation/test_seeds.py", "tests/simulation/test_faults.py"})
 WAITING = ("kafka", "spark", "heavy")
 """The markers of tests that mostly wait for a JVM, or for another process of tidelog."""
 
@@ -29,8 +32,10 @@ class FileScheduling(LoadFileScheduling):
 
 
 def work_unit(nodeid: str) -> str:
-    """Return the name of the tests that run on the same worker: a file, or the folder of Spark."""
+    """Return the name of the tests that run on the same worker: a file, the folder of Spark, or one test."""
     file = nodeid.split("::", 1)[0]
+    if file in SEEDS:
+        return nodeid
     return SPARK if file.startswith(f"{SPARK}/") else file
 
 

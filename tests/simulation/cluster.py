@@ -27,8 +27,8 @@ from tidelog.replication import BrokerState
 from tidelog.testing import ManualClock, PowerLoss
 
 _STEP_MS = 20
-_BEGINNING_MS, _SETTLING_MS = 10, 500
-_SETTLING_ROUNDS = 120
+_BEGINNING_MS, _SETTLING_MS = 10, 1000
+_SETTLING_ROUNDS = 60
 _ALL_ENTRIES = 1 << 30
 _RUNNING = (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 _CALLS = 12

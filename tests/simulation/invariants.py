@@ -295,12 +295,12 @@ class Invariants:
                 replica.doubtful_from = _common(found, replica)
 
     def _check_replica(self, found: _Partition, broker: Broker, replica: Replica) -> None:
-        watermark, name = replica.high_watermark, name_of(replica.partition)
+        watermark = replica.high_watermark
         if watermark > replica.end:
             raise InvariantBroken(
                 "high watermark",
-                f"the high watermark of {name} on broker {broker.node_id} is {watermark}, above its log end"
-                f" {replica.end}",
+                f"the high watermark of {name_of(replica.partition)} on broker {broker.node_id} is {watermark}, above"
+                f" its log end {replica.end}",
             )
         key = (broker.node_id, replica.partition)
         leading = broker.leading.get(replica.partition)
@@ -310,8 +310,8 @@ class Invariants:
         if known is replica and last_epoch == epoch and watermark < last and is_certain:
             raise InvariantBroken(
                 "high watermark",
-                f"the high watermark of {name} on broker {broker.node_id} falls from {last} to {watermark} in"
-                f" epoch {epoch}",
+                f"the high watermark of {name_of(replica.partition)} on broker {broker.node_id} falls from {last} to"
+                f" {watermark} in epoch {epoch}",
             )
         self._watermarks[key] = (replica, epoch, watermark)
         doubtful = replica.doubtful_from
@@ -320,7 +320,7 @@ class Invariants:
             self._compare(found, broker, replica, end)
         problem = replica.epoch_problem(found.deleted)
         if problem is not None:
-            raise InvariantBroken("epoch cache", f"{name} on broker {broker.node_id}: {problem}")
+            raise InvariantBroken("epoch cache", f"{name_of(replica.partition)} on broker {broker.node_id}: {problem}")
 
     def _compare(self, found: _Partition, broker: Broker, replica: Replica, end: int) -> None:
         """Compare a log with the committed records, from its start to ``end``."""

@@ -18,7 +18,17 @@ _EVERYTHING = 1 << 30
 
 
 class Replica:
-    __slots__ = ("doubtful_from", "log", "node_id", "partition", "prints", "runs", "touched", "written")
+    __slots__ = (
+        "_checked_from",
+        "doubtful_from",
+        "log",
+        "node_id",
+        "partition",
+        "prints",
+        "runs",
+        "touched",
+        "written",
+    )
 
     def __init__(self, node_id: int, partition: int, log: PartitionLog, written: set[int], touched: set[int]) -> None:
         """``written`` takes the prints of all records that are appended, ``touched`` the partition at each change."""
@@ -33,6 +43,8 @@ class Replica:
         """The epochs of the records that were appended, with their start offsets."""
         self.doubtful_from: int | None = None
         """Records from this offset on may differ from the leader's, because an unclean election lost others."""
+        self._checked_from: int | None = None
+        """The offset from which on the epochs agreed when they were compared last; None after a change."""
         self._read_all()
 
     @property
@@ -70,7 +82,7 @@ class Replica:
 
     def append_as_leader(self, number: int, records: int, epoch: int) -> int:
         """Append batch ``number`` and return its base offset."""
-        self.touched.add(self.partition)
+        self._touch()
         result = self.log.append_as_leader(bytearray(batch_bytes(number, records)), leader_epoch=epoch)
         first = len(self.prints)
         assert result.first_offset == first, result
@@ -78,7 +90,7 @@ class Replica:
         return first
 
     def append_as_follower(self, data: bytes, epoch: int) -> None:
-        self.touched.add(self.partition)
+        self._touch()
         self.log.append_as_follower(data, epoch)
         for base_offset, prints in read_prints(data):
             if epoch_of(prints[0]) > epoch:
@@ -87,13 +99,13 @@ class Replica:
         self._require_agreement()
 
     def truncate_to(self, offset: int) -> None:
-        self.touched.add(self.partition)
+        self._touch()
         self.log.truncate_to(offset)
         self._cut(self.log.end_offset)
 
     def start_over_at(self, offset: int) -> None:
         """Remove all records; the log continues at ``offset``."""
-        self.touched.add(self.partition)
+        self._touch()
         self.log.truncate_fully_and_start_at(offset)
         self.prints = [NO_RECORD] * offset
         self.runs = []
@@ -102,21 +114,21 @@ class Replica:
         self._require_agreement()
 
     def begin_epoch(self, epoch: int) -> None:
-        self.touched.add(self.partition)
+        self._touch()
         self.log.begin_epoch(epoch)
 
     def update_high_watermark(self, offset: int) -> None:
         """Set a follower's high watermark."""
-        self.touched.add(self.partition)
+        self._touch()
         self.log.update_high_watermark(offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move a leader's high watermark forward, if it is below ``offset``."""
-        self.touched.add(self.partition)
+        self._touch()
         return self.log.maybe_increment_high_watermark(LogOffsetMetadata(offset)) is not None
 
     def delete_below(self, offset: int) -> bool:
-        self.touched.add(self.partition)
+        self._touch()
         return self.log.maybe_increment_log_start_offset(offset)
 
     # --- comparisons ---
@@ -126,7 +138,9 @@ class Replica:
 
         An entry at the log end is valid: a leader's epoch that has no records yet.
         """
-        start, end = max(start, self.start), self.end
+        if start == self._checked_from:
+            return None
+        self._checked_from, start, end = start, max(start, self.start), self.end
         entries = _held(self.log.epochs.entries, start, end)
         held = _held(self.runs, start, end)
         if entries != held:
@@ -141,6 +155,10 @@ class Replica:
         return None
 
     # --- inside ---
+
+    def _touch(self) -> None:
+        self.touched.add(self.partition)
+        self._checked_from = None
 
     def _add(self, first: int, prints: list[int]) -> None:
         if first > len(self.prints):

@@ -75,6 +75,8 @@ class ManualClock:
 
     def _next(self, end: int) -> Follower | None:
         """Return the follower with the next work up to ``end``, or up to the current time if work has moved it on."""
+        if not self._followers:
+            return None
         end = max(end, self._monotonic)
         waiting = [
             (due, number) for number, one in enumerate(self._followers) if (due := one.next_due_ms()) is not None

@@ -47,6 +47,7 @@ from tidelog.storage.log.append.append_rules import AppendRules
 from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
 from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, write_run, write_set, write_single
 from tidelog.storage.log.append.follower_check import FetchedBatches, require_at_or_above
+from tidelog.storage.log.append.follower_write import write_fetched
 from tidelog.storage.log.append.own_check import check_own, raise_for
 from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.change.flush import flush_held, note, plan_flush, sync
@@ -213,7 +214,7 @@ class PartitionLog(ReadableLog):
             if not len(table):
                 return AppendResult.nothing(self.end_offset, self.log_start_offset)
             require_at_or_above(data, table, self.end_offset, self.log_start_offset)
-            write_set(self._state, data, table, Appender(AppendOrigin.REPLICATION), now_ms)
+            write_fetched(self._state, data, table, now_ms)
             result = AppendResult.of_follower(table, self.log_start_offset)
         self._flush_by_messages()
         return result

@@ -134,7 +134,7 @@ class ReadableLog:
 
     def read(self, request: LogReadRequest) -> LogRead:
         """Read batches from an offset on without a lock; see ``log_read``."""
-        return self._retrying(lambda: read_segments(self._state.segments, self.offsets(), request, self.directory))
+        return self._retrying(lambda: read_segments(self._state.segments, self._offsets(), request, self.directory))
 
     def read_through(self, start: int, end: int, max_bytes: int) -> Iterator[tuple[bytes, BatchTable]]:
         """Yield the complete batches with records in [start, end), about ``max_bytes`` at a time, but at least one

@@ -16,6 +16,7 @@ Source: Kafka's ``LogFileUtils`` and ``LocalLog``.
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -80,8 +81,9 @@ class SegmentFileName(NamedTuple):
         return directory / str(self)
 
 
+@lru_cache(maxsize=1024)
 def segment_file(directory: Path, offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> Path:
-    """Return the path of a segment's file (or of a producer snapshot)."""
+    """Return the path of a segment's file (or of a producer snapshot). Loading a log asks for the same paths often."""
     return directory / f"{offset:020d}{kind}{state}"
 
 

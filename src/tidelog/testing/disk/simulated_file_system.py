@@ -57,7 +57,7 @@ class SimulatedFileSystem:
                 if not create:
                     raise os_error(errno.ENOENT)
                 node = self._create(parent, name, path, "open")
-            elif self._locks.get(node) == os.getpid():
+            elif node in self._locks and self._locks[node] == os.getpid():
                 raise LockedError(
                     "this process holds its lock, and opening and closing the file would release it", path=path
                 )

@@ -60,7 +60,7 @@ def write_set(
 
 
 def fits_fast_path(
-    state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
+    state: LogState, buffer: bytearray | memoryview, last_offset: int, max_timestamp: int, epoch: int, now_ms: int
 ) -> bool:
     """Return True if ``write_single`` can append ``buffer``: one batch of the latest epoch that fits the segment."""
     latest = state.epochs.latest_entry
@@ -92,7 +92,7 @@ def write_plain(
 
 
 def write_single(
-    state: LogState, buffer: bytearray, last_offset: int, max_timestamp: int, appender: Appender
+    state: LogState, buffer: bytearray | memoryview, last_offset: int, max_timestamp: int, appender: Appender
 ) -> CachedBatch | None:
     """Append one batch like ``write_set``, without a table."""
     segment, producers = state.active, state.producers.state

@@ -55,11 +55,10 @@ class FetchedBatches(NamedTuple):
             damage = CorruptRecordError(
                 "the CRC of a batch that the leader sent does not match", position=row.position, offset=row.base_offset
             )
-        above = np.flatnonzero(table.leader_epoch > leader_epoch)
-        if len(above):
+        if table.summary.leader_epoch > leader_epoch:
+            above = np.flatnonzero(table.leader_epoch > leader_epoch)
             damage, table = None, table.take(slice(0, int(above[0])))
-        disordered = np.flatnonzero(table.last_offset[1:] <= table.last_offset[:-1])
-        if len(disordered):
+        if len(table) > 1 and len(disordered := np.flatnonzero(table.last_offset[1:] <= table.last_offset[:-1])):
             damage = OffsetsOutOfOrderError(
                 f"the leader sent records out of order; first offsets: {_first_offsets(data, table)}",
                 offset=int(table.base_offset[0]),

@@ -89,11 +89,9 @@ def read_segments(
 
 def readable_end(offsets: LogOffsetSnapshot, isolation: Isolation) -> LogOffsetMetadata:
     """Return the end of the offsets that a read with this isolation may see."""
-    return {
-        Isolation.LOG_END: offsets.log_end,
-        Isolation.READ_UNCOMMITTED: offsets.high_watermark,
-        Isolation.READ_COMMITTED: offsets.last_stable,
-    }[isolation]
+    if isolation is Isolation.LOG_END:
+        return offsets.log_end
+    return offsets.high_watermark if isolation is Isolation.READ_UNCOMMITTED else offsets.last_stable
 
 
 def resolve_offset(segments: LogSegments[LogSegment], offset: int, log_end: LogOffsetMetadata) -> LogOffsetMetadata:
