@@ -280,7 +280,7 @@ def test_a_server_of_another_cluster_is_not_believed() -> None:
             await client.refresh(None)
         assert client.metadata.cluster_id == "cluster"
 
-    with_cluster(1, use, default_api_timeout_ms=1_000)
+    with_cluster(1, use, default_api_timeout_ms=3_000)
 
 
 def test_close_ends_every_call() -> None:
