@@ -29,7 +29,7 @@ from tidelog.storage.manager.snapshot.open_transactions import (
     fencing_batch,
     read_ids,
 )
-from tidelog.storage.manager.snapshot.partition_copy import CopiedPartition
+from tidelog.storage.manager.snapshot.partition_files import PartitionFiles
 from tidelog.storage.producer import AppendOrigin
 
 _NEVER_MS = 2**31 - 1
@@ -42,7 +42,7 @@ class SnapshotPartition:
     """A finished partition of a snapshot. Sizes are in bytes, and ``linked`` and ``copied`` count segments."""
 
     partition: TopicPartition
-    copy: CopiedPartition
+    copy: PartitionFiles
     log_start: int
     log_end: int
     """The end, and the markers behind it."""
@@ -53,7 +53,7 @@ class SnapshotPartition:
 class CopiedLog:
     """The log of a copied partition, open."""
 
-    def __init__(self, fs: FileSystem, copied: CopiedPartition, config: LogConfig, *, moment_ms: int) -> None:
+    def __init__(self, fs: FileSystem, copied: PartitionFiles, config: LogConfig, *, moment_ms: int) -> None:
         """Recover the log. Raise CorruptRecordError if it does not end at the end, because a batch is damaged."""
         self.copied = copied
         self._moment_ms = moment_ms

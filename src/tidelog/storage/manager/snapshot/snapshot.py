@@ -4,7 +4,7 @@
 step       work
 =========  ============================================================================================================
 begin      ``DEST.unfinished`` is created and locked, for each pair of directories (``UnfinishedDirectory``)
-copy       the files of each partition are linked or copied (``partition_copy``): first ``__consumer_offsets``, so that
+copy       the files of each partition are linked or copied (``partition_files``): first ``__consumer_offsets``, so that
            its commits are not above the ends of partitions that a broker extends meanwhile; then all others; then
            ``__transaction_state``, so that a transaction without its marker here is decided there; last the cluster
            metadata, so that it has every topic that was copied
@@ -47,7 +47,7 @@ from tidelog.storage.manager.directory.unfinished_directory import UnfinishedDir
 from tidelog.storage.manager.metadata.cluster_metadata_log import list_snapshots
 from tidelog.storage.manager.partition_work import require_not_cancelled
 from tidelog.storage.manager.snapshot.open_transactions import KnownId, OpenTransactionPolicy, by_producer
-from tidelog.storage.manager.snapshot.partition_copy import CopiedPartition, PartitionCopy
+from tidelog.storage.manager.snapshot.partition_files import PartitionFiles, PartitionPlacement
 from tidelog.storage.manager.snapshot.partition_finish import CopiedLog, SnapshotPartition
 from tidelog.storage.manager.snapshot.snapshot_plan import (
     BOOTSTRAP_FILE,
@@ -221,9 +221,9 @@ class _SnapshotRun:
 
     # --- copy ---
 
-    def _copy_all(self) -> dict[_Item, CopiedPartition]:
+    def _copy_all(self) -> dict[_Item, PartitionFiles]:
         """Copy the partitions in the sequence of the module's table."""
-        copied: dict[_Item, CopiedPartition] = {}
+        copied: dict[_Item, PartitionFiles] = {}
         done: set[tuple[_Directory, TopicPartition]] = set()
 
         def copy(item: _Item) -> None:
@@ -240,17 +240,17 @@ class _SnapshotRun:
             done |= {(item.directory, item.partition) for item in items}
         return copied
 
-    def _copy(self, item: _Item) -> CopiedPartition:
+    def _copy(self, item: _Item) -> PartitionFiles:
         planner, partition = item.directory.planner, item.partition
         view = planner.view(partition)
-        copy = PartitionCopy(
+        placement = PartitionPlacement(
             self._fs,
             view,
             item.directory.owned.path / partition.directory_name,
             lambda: planner.plan(view, partition),
             self._tell,
         )
-        return copy.make(self._metadata_files) if _is_metadata(partition) else copy.make()
+        return placement.make(self._metadata_files) if _is_metadata(partition) else placement.make()
 
     def _metadata_files(self, directory: Path) -> list[str]:
         names = [one.file_name for one in list_snapshots(self._fs, directory)]
@@ -258,11 +258,11 @@ class _SnapshotRun:
 
     # --- finish ---
 
-    def _open(self, item: _Item, copied: CopiedPartition) -> CopiedLog:
+    def _open(self, item: _Item, copied: PartitionFiles) -> CopiedLog:
         config = item.directory.planner.sources.of_topic(item.partition.topic).config
         return CopiedLog(self._fs, copied, config, moment_ms=self._options.marker_ms)
 
-    def _open_coordinator(self, item: _Item, copied: CopiedPartition) -> None:
+    def _open_coordinator(self, item: _Item, copied: PartitionFiles) -> None:
         self._coordinators[item] = self._open(item, copied)
 
     def _finish(self, item: _Item, log: CopiedLog, producers: dict[int, KnownId]) -> None:

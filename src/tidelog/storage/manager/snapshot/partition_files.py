@@ -31,8 +31,8 @@ class _ChangedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedPartition:
-    """``linked`` and ``copied`` count the segments. Sizes are in bytes."""
+class PartitionFiles:
+    """The files of a partition in the snapshot. ``linked`` and ``copied`` count the segments. Sizes are in bytes."""
 
     parts: PartitionParts
     source: Path
@@ -44,8 +44,8 @@ class CopiedPartition:
     copied_bytes: int
 
 
-class PartitionCopy:
-    """``tell`` gets the bytes of each step, and its exception ends the copy."""
+class PartitionPlacement:
+    """The placement of a partition's files in a snapshot."""
 
     def __init__(
         self,
@@ -55,13 +55,14 @@ class PartitionCopy:
         plan: Callable[[], PartitionParts],
         tell: Callable[[int], None],
     ) -> None:
+        """``tell`` gets the bytes of each step, and its exception ends the work."""
         self._fs = fs
         self._view = view
         self._directory = directory
         self._plan = plan
         self._tell = tell
 
-    def make(self, extra_files: Callable[[Path], list[str]] = lambda _directory: []) -> CopiedPartition:
+    def make(self, extra_files: Callable[[Path], list[str]] = lambda _directory: []) -> PartitionFiles:
         """Make the directory. ``extra_files`` names further files of the source's directory to copy.
 
         Raise StorageError if the files of a running owner keep changing.
@@ -79,7 +80,7 @@ class PartitionCopy:
     def _source(self) -> Path:
         return self._view.directory
 
-    def _make(self, parts: PartitionParts, extra_files: Callable[[Path], list[str]]) -> CopiedPartition:
+    def _make(self, parts: PartitionParts, extra_files: Callable[[Path], list[str]]) -> PartitionFiles:
         self._fs.make_dir(self._directory)
         copied_bytes = linked_bytes = linked = 0
         for part in parts.parts:
@@ -99,7 +100,7 @@ class PartitionCopy:
         if linked:
             # A power loss must not take the name of the segment after a linked one: its owner would append to the link.
             self._fs.sync_dir(self._source)
-        return CopiedPartition(
+        return PartitionFiles(
             parts=parts,
             source=self._source,
             directory=self._directory,
