@@ -33,13 +33,15 @@ def refusal(**texts: str) -> str:
 
 def test_a_properties_file_under_overrides(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("bootstrap.servers=a:1, [::1]:2 ,a:1\nrequest.timeout.ms=7\nclient.id=me\nretries=3\ngroup.id=g\n")
+    file.write_text(
+        "bootstrap.servers=a:1, [::1]:2 ,a:1\nrequest.timeout.ms=7\nclient.id=me\nmetrics.num.samples=3\ngroup.id=g\n"
+    )
     config = ClientConfig.load(file, {"request.timeout.ms": "8"})
     found = ClientSettings.of(config)
     assert found.bootstrap == (Address("a", 1), Address("::1", 2))
     assert str(found.bootstrap[1]) == "[::1]:2"
     assert (found.request_timeout_ms, found.client_id) == (8, "me")
-    assert config.without_effect == ("retries", "group.id")
+    assert config.without_effect == ("metrics.num.samples", "group.id")
 
 
 def test_every_number_reaches_its_setting() -> None:
@@ -50,10 +52,12 @@ def test_every_number_reaches_its_setting() -> None:
         "connections.max.idle.ms": "connections_max_idle_ms",
         "reconnect.backoff.ms": "reconnect_backoff_ms",
         "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+        "retries": "retries",
         "retry.backoff.ms": "retry_backoff_ms",
         "retry.backoff.max.ms": "retry_backoff_max_ms",
         "default.api.timeout.ms": "default_api_timeout_ms",
         "metadata.max.age.ms": "metadata_max_age_ms",
+        "metadata.recovery.rebootstrap.trigger.ms": "rebootstrap_trigger_ms",
         "send.buffer.bytes": "send_buffer_bytes",
         "receive.buffer.bytes": "receive_buffer_bytes",
         "receive.message.max.bytes": "max_response_bytes",
@@ -61,6 +65,13 @@ def test_every_number_reaches_its_setting() -> None:
     texts = {key: str(10_000 + number) for number, key in enumerate(names)}
     found = ClientSettings.of(ClientConfig.load(overrides=SERVER | texts))
     assert {key: str(getattr(found, name)) for key, name in names.items()} == texts
+
+
+def test_the_strategies_of_names_and_of_recovery() -> None:
+    assert not settings(metadata_recovery_strategy="None").rebootstraps
+    assert settings(metadata_recovery_strategy="REBOOTSTRAP").rebootstraps
+    assert settings(client_dns_lookup="resolve_canonical_bootstrap_servers_only").uses_canonical_names
+    assert "client.dns.lookup" in refusal(client_dns_lookup="default")
 
 
 def test_the_defaults_are_kafkas_but_for_the_sockets_buffers() -> None:

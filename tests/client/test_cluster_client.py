@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from client.peer import LOOPS, Peer, PeerConnection, Request, metadata_of, run
+from client.peer import LOOPS, PATIENCE_S, Peer, PeerConnection, Request, metadata_of, run
 from tidelog.client import (
     Address,
     ClientClosedError,
@@ -21,6 +22,7 @@ from tidelog.client import (
     DisconnectedError,
     RequestTimedOutError,
 )
+from tidelog.client.connection.canonical_names import canonical_servers
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.leader_hints import NodeEndpoint
@@ -252,6 +254,71 @@ def test_the_bootstrap_servers_are_asked_again_if_no_known_broker_responds() -> 
                 cluster.metadata_values = {}
                 await client.refresh([])
                 assert {node.node_id: node.address for node in client.metadata.nodes.values()} == real
+
+    run(work)
+
+
+def test_without_rebootstrap_only_known_brokers_are_asked() -> None:
+    async def use(cluster: Cluster, client: ClusterClient) -> None:
+        async with Peer(answering(lambda request: None)) as bad:
+            cluster.metadata_values = {"brokers": metadata_of({7: bad.address})["brokers"]}
+        await client.refresh([])
+        cluster.metadata_values, asked = {}, cluster.count(ApiKey.METADATA)
+        with pytest.raises(ClientError, match="cannot connect to broker 7"):
+            await client.refresh([])
+        assert cluster.count(ApiKey.METADATA) == asked
+        assert set(client.metadata.nodes) == {7}
+
+    with_cluster(1, use, rebootstraps=False, retries=0)
+
+
+def test_known_brokers_that_send_no_metadata_for_long_are_forgotten() -> None:
+    async def work() -> None:
+        cluster = Cluster(1)
+        async with Peer(PeerConnection.until_closed) as silent, cluster.peers[0]:
+            patience = dict.fromkeys(("hedge_ms", "connection_setup_timeout_ms"), PATIENCE_S * 1000)
+            settings = cluster.settings(rebootstrap_trigger_ms=50, default_api_timeout_ms=10_000, **patience)
+            async with ClusterClient(settings) as client:
+                cluster.metadata_values = {"brokers": metadata_of({7: silent.address})["brokers"]}
+                await client.refresh([])
+                cluster.metadata_values = {}
+                try:
+                    assert set((await client.refresh([])).nodes) == {1}
+                except RequestTimedOutError:
+                    pytest.fail("only the silent broker was asked")
+
+    run(work)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_failed_request_is_repeated_as_often_as_the_setting_says(retries: int) -> None:
+    async def use(cluster: Cluster, client: ClusterClient) -> None:
+        cluster.metadata_values = {"error_code": int(ErrorCode.UNKNOWN_SERVER_ERROR)}
+        with pytest.raises(ClientError, match="sends no metadata"):
+            await client.refresh([])
+        assert cluster.count(ApiKey.METADATA) == 1 + retries
+
+    with_cluster(1, use, retries=retries)
+
+
+def test_bootstrap_servers_under_their_canonical_names() -> None:
+    """A broker's certificate, or a Kerberos principal, may be for that name only."""
+
+    async def use(cluster: Cluster, client: ClusterClient) -> None:
+        (server,) = client.settings.bootstrap
+        name, _ = socket.getnameinfo((server.host, server.port), 0)
+        assert name != server.host, "the machine has a name for its loopback address"
+        await asyncio.gather(client.refresh([]), client.refresh(None))
+        assert [link.address for link in client._bootstrap] == [Address(name, server.port)]
+
+    with_cluster(1, use, uses_canonical_names=True)
+
+
+def test_a_name_that_does_not_exist_stays_a_bootstrap_server() -> None:
+    missing = Address("no-such-host.invalid", 9)
+
+    async def work() -> None:
+        assert await canonical_servers([missing, missing]) == (missing,)
 
     run(work)
 

@@ -10,12 +10,14 @@
 ==========================  ===========================================================================================
 what                        when
 ==========================  ===========================================================================================
-bootstrap servers           asked first, and again if no known broker responds (KIP-899)
+bootstrap servers           asked first. With ``metadata.recovery.strategy=rebootstrap`` also if no known broker
+                            responds (KIP-899); without metadata for ``metadata.recovery.rebootstrap.trigger.ms`` the
+                            known brokers are forgotten (KIP-1102)
 metadata                    refreshed for topics that are not known, after ``metadata.max.age.ms``, and on ``refresh``
 a broker's connection       opened by its first request; one for each broker and ``purpose``
 a broker's new address      replaces the old connection with the next metadata
 a failure                   is the caller's for ``send``. The client's own requests are repeated, with
-                            ``retry.backoff.ms``, until ``default.api.timeout.ms`` have passed
+                            ``retry.backoff.ms``, until ``default.api.timeout.ms`` have passed, ``retries`` times
 ==========================  ===========================================================================================
 
 Metadata is asked from one broker, and from a second one too if the first has not responded within ``hedge_ms``, and so
@@ -26,6 +28,7 @@ Source: Kafka's ``NetworkClient.DefaultMetadataUpdater``, ``Metadata``, ``AdminM
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -36,6 +39,7 @@ from tidelog.client.cluster.cluster_metadata import ClusterMetadata
 from tidelog.client.cluster.coordinators import CoordinatorNotAvailableError, Coordinators, CoordinatorType
 from tidelog.client.cluster.first_response import first_response
 from tidelog.client.cluster.node_link import NodeLink
+from tidelog.client.connection.canonical_names import canonical_servers
 from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.client.connection.connection import Connection, Decoder, Values
 from tidelog.client.model.address import Address
@@ -59,11 +63,15 @@ class ClusterClient:
         self._loop = asyncio.get_running_loop()
         self._links: dict[tuple[int, str], NodeLink] = {}
         self._bootstrap = [NodeLink(address, settings) for address in settings.bootstrap]
+        self._canonical: asyncio.Task[None] | None = None
+        """The resolution of the bootstrap servers' canonical names, if the settings want it."""
         self._metadata = ClusterMetadata()
         self._fetched_at: dict[str | None, float] = {}
         """The time of the last response by topic. None stands for all topics."""
         self._brokers_at = -1.0
         """The time of the last response, because each has the brokers."""
+        self._missing_since: float | None = None
+        """The time of the first request for metadata since the last response."""
         self._refreshes: dict[frozenset[str] | None, asyncio.Task[ClusterMetadata]] = {}
         self._coordinators = Coordinators(partial(self.send_to_any, ApiKey.FIND_COORDINATOR))
         self._retry = Backoff(initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
@@ -80,7 +88,7 @@ class ClusterClient:
     def close(self) -> None:
         """Close all connections. Pending requests raise ClientClosedError. Idempotent."""
         self._is_closed = True
-        for task in self._refreshes.values():
+        for task in (*self._refreshes.values(), *filter(None, (self._canonical,))):
             task.cancel()
         for link in (*self._links.values(), *self._bootstrap):
             link.close()
@@ -169,6 +177,8 @@ class ClusterClient:
             return response
 
         self._require_open()
+        if self.settings.uses_canonical_names:
+            await self._use_canonical_names()
         return await first_response([partial(ask, link) for link in self._candidates()], self.settings.hedge_ms / 1000)
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
@@ -217,10 +227,26 @@ class ClusterClient:
 
     def _candidates(self) -> list[NodeLink]:
         """Return the brokers for a request to any, the best first: open ones with few requests, then those with few
-        failures, then the bootstrap servers."""
+        failures, then the bootstrap servers. Without ``rebootstraps`` known brokers replace these for ever."""
         known = [self._link(node_id, "") for node_id in self._metadata.nodes]
         known.sort(key=lambda link: (not link.is_ready, link.failures, link.in_flight))
+        if known and not self.settings.rebootstraps:
+            return known
         return known + sorted(self._bootstrap, key=lambda link: (not link.is_ready, link.failures))
+
+    async def _use_canonical_names(self) -> None:
+        """Replace the bootstrap servers by their canonical names, once. Callers at the same time share the work."""
+        if self._canonical is None:
+            self._canonical = self._loop.create_task(self._resolve_bootstrap())
+        try:
+            await asyncio.shield(self._canonical)
+        except asyncio.CancelledError:
+            self._require_open()
+            raise  # the caller itself is cancelled
+
+    async def _resolve_bootstrap(self) -> None:
+        servers = await canonical_servers(self.settings.bootstrap)
+        self._bootstrap = [NodeLink(server, self.settings) for server in servers]
 
     def _link(self, node_id: int, purpose: str) -> NodeLink:
         self._require_open()
@@ -244,13 +270,16 @@ class ClusterClient:
         values = {"topics": topics, "allow_auto_topic_creation": False}
         deadline, failures, last = self._deadline(), 0, ""
         while True:
+            trigger = self._rebootstrap_at()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(min(deadline, trigger)):
                     response = await self.send_to_any(
                         ApiKey.METADATA, values, at_least=_WITHOUT_AUTO_CREATION, check=self._check_metadata
                     )
                 return self._received(response, names)
             except TimeoutError:
+                if trigger < deadline:
+                    continue
                 limit = self.settings.default_api_timeout_ms
                 text = f"no broker of {self._servers} has sent metadata within {limit} ms{last}"
                 raise RequestTimedOutError(text) from None
@@ -260,8 +289,22 @@ class ClusterClient:
                 failures, last = failures + 1, f"; the last error: {error.message}"
                 await self._pause(failures, deadline, error)
 
+    def _rebootstrap_at(self) -> float:
+        """Return the time at which the known brokers are forgotten. Forget them now if it is over."""
+        now = self._loop.time()
+        if self._missing_since is None:
+            self._missing_since = now
+        if not self.settings.rebootstraps or not self._metadata.nodes:
+            return math.inf
+        trigger = self._missing_since + self.settings.rebootstrap_trigger_ms / 1000
+        if now <= trigger:
+            return trigger
+        self._missing_since = now
+        self._use(replace(self._metadata, nodes={}))
+        return math.inf
+
     def _check_metadata(self, response: Any, broker: str) -> None:
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.settings.rebootstraps:  # KIP-1102
             self._use(replace(self._metadata, nodes={}))
         if response.error_code != ErrorCode.NONE:
             raise DisconnectedError(f"{broker} sends no metadata: {error_text(response.error_code)}")
@@ -273,6 +316,7 @@ class ClusterClient:
 
     def _received(self, response: Any, names: frozenset[str] | None) -> ClusterMetadata:
         self._brokers_at = now = self._loop.time()
+        self._missing_since = None
         for name in (None,) if names is None else names:
             self._fetched_at[name] = now
         self._use(self._metadata.updated(response, names))
@@ -288,9 +332,9 @@ class ClusterClient:
                 link.close(DisconnectedError(f"broker {node_id} at {link.address} is gone or has another address"))
 
     async def _pause(self, failures: int, deadline: float, error: Exception) -> None:
-        """Wait before an attempt is repeated. Raise ``error`` if the time is over."""
+        """Wait before an attempt is repeated. Raise ``error`` if the time is over, or too many attempts failed."""
         wait_s = self._retry.delay_ms(failures) / 1000
-        if self._loop.time() + wait_s >= deadline:
+        if self._loop.time() + wait_s >= deadline or failures > self.settings.retries:
             raise error
         await asyncio.sleep(wait_s)
 
