@@ -12,11 +12,12 @@ import pytest
 
 from snapshot_checks import UNSYNCED, digests, records, snapshot
 from snapshot_source import SMALL, T0, Source
-from tidelog.model import TopicPartition
+from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.row_stream import ReadRange
 from tidelog.storage.manager.compact.compact import compact_directory
 from tidelog.storage.manager.compact.compact_plan import CompactOptions
 from tidelog.storage.manager.recovery.directory_recovery import recover
@@ -205,6 +206,31 @@ def test_the_log_end_is_the_first_record_left_out_also_after_compaction(tmp_path
     assert [one.offset for one in found[:8]] == [0, 1, 2, 3, 12, 13, 14, 15], "the cleaner has made a gap"
     for end in (8, 20, GAP_AT - 2):  # in a gap inside of a segment, and in gaps between segments
         target = tmp_path / f"copy-{end}"
-        snapshot(source.path, target, at_offsets={PARTITION: end})
+        try:
+            snapshot(source.path, target, at_offsets={PARTITION: end})
+        except TidelogError as error:
+            raise AssertionError(f"no snapshot that ends at {end}: {error}") from error
         assert records(target, PARTITION) == [one for one in found if one.offset < end]
-        assert LogView(LOCAL, target / "t-0").log_end == end
+        view = LogView(LOCAL, target / "t-0")
+        assert view.log_end == end
+        *_, last = view.batches(ReadRange(start=view.log_start, end=end, control=True))
+        assert last.table.row(len(last.table) - 1).last_offset == end - 1, "a consumer would never reach the end"
+
+
+def test_a_log_without_records_before_the_end_has_an_empty_batch(tmp_path: Path) -> None:
+    """Each segment up to the end is empty after a compaction, so the batch is the only one."""
+    source = Source(tmp_path / "data")
+    log = source.log("t-0")
+    for number in range(24):
+        log.append([T0 + number] * 4, keys=[b"same"] * 4, leader_epoch=number // 8)
+    log.log.roll()
+    log.append([T0 + 100], keys=[b"same"], leader_epoch=3)
+    source.finish()
+    compact(source.path)
+    snapshot(source.path, tmp_path / "copy", at_offsets={PARTITION: 50})
+    view = LogView(LOCAL, tmp_path / "copy" / "t-0")
+    ((row,),) = (list(one.table.rows()) for one in view.batches(ReadRange(start=0, end=50, control=True)))
+    assert (row.base_offset, row.last_offset, row.record_count, row.leader_epoch) == (49, 49, 0, 1)
+    assert (view.log_start, view.log_end) == (0, 50)
+    append(tmp_path / "copy")
+    assert [one.offset for one in records(tmp_path / "copy", PARTITION)] == list(range(50, 110))

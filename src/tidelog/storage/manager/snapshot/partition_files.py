@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.model import FileMissingError, StorageError
+from tidelog.record.build import BatchFields, build_empty_batch
 from tidelog.record.truncated_batch import truncate_batch
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, copy_bytes, read_whole
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.manager.directory.unfinished_directory import remove_tree
@@ -91,8 +92,7 @@ class PartitionPlacement:
             else:
                 copied_bytes += part.copied_bytes + (part.size if part.is_linked else 0)
         if parts.new_segment_at is not None:
-            for kind in (FileKind.LOG, FileKind.INDEX, FileKind.TIME_INDEX):
-                self._fs.open(segment_file(self._directory, parts.new_segment_at, kind), create=True).close()
+            copied_bytes += self._add_new_segment(parts, parts.new_segment_at)
         snapshots = [segment_file(self._source, offset, FileKind.SNAPSHOT).name for offset in parts.snapshots]
         for name in (*snapshots, *_SMALL_FILES, *extra_files(self._source)):
             self._copy_if_there(name)
@@ -133,6 +133,23 @@ class PartitionPlacement:
             wanted = self._fs.stat(target) if is_linked else known
             self._require(self._fs.stat(source).file_id == wanted.file_id)
         return is_linked
+
+    def _add_new_segment(self, parts: PartitionParts, base_offset: int) -> int:
+        """Add a segment, empty or with an empty batch, and return its bytes."""
+        batch = self._batch_before(parts.end.offset) if parts.ends_in_gap else b""
+        for kind, content in ((FileKind.LOG, batch), (FileKind.INDEX, b""), (FileKind.TIME_INDEX, b"")):
+            with self._fs.open(segment_file(self._directory, base_offset, kind), create=True) as file:
+                if content:
+                    file.pwrite(content, 0)
+                    file.sync()
+        return len(batch)
+
+    def _batch_before(self, offset: int) -> bytearray:
+        """Return an empty batch with the offset before ``offset``, and with its leader epoch at the source."""
+        epochs = LeaderEpochCache(LeaderEpochCheckpoint.read(self._fs, self._source / LEADER_EPOCH_CHECKPOINT))
+        epoch = epochs.epoch_for_offset(offset - 1)
+        fields = BatchFields(leader_epoch=-1 if epoch is None else epoch)
+        return build_empty_batch(base_offset=offset - 1, last_offset=offset - 1, max_timestamp=-1, fields=fields)
 
     def _copy_log(self, source: Path, target: Path, part: SegmentPart, log_end: int) -> None:
         with self._fs.open(source) as reading, self._fs.open(target, create=True) as writing:

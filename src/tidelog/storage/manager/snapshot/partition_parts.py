@@ -16,9 +16,10 @@ recovery reads anyway
 ``partition.metadata``
 =========================================  ============================================================================
 
-The snapshot's active segment must be its own. If the last segment is linked, or its last offsets were removed by the
-cleaner, an empty segment begins at the end. So the log end is always the end, and committed offsets stay inside the
-log.
+The snapshot's active segment must be its own. If the last segment is linked, an empty segment begins at the end. If the
+cleaner has removed the last records before the end, a new segment has an empty batch with the last offset, as the
+cleaner writes it. So the log end is always the end, and committed offsets stay inside the log. Readers reach the end:
+without that batch a consumer would wait for ever at the offset of the removed records.
 
 An owner changes the bytes of a sealed ``.log`` in three cases. It truncates a divergent log above the high watermark,
 so files above it are copied. After an unclean election it may truncate below it, and recovery truncates a damaged
@@ -37,6 +38,7 @@ import numpy as np
 from tidelog.kernel import BatchRow
 from tidelog.model import TopicPartition
 from tidelog.record.attributes import CODEC_MASK
+from tidelog.record.batch_header import V2_HEADER_BYTES
 from tidelog.record.truncated_batch import truncate_batch
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
@@ -89,7 +91,9 @@ class PartitionParts:
     end: PartitionEnd
     parts: tuple[SegmentPart, ...]
     new_segment_at: int | None
-    """The base offset of an empty active segment, None if the last part is active."""
+    """The base offset of a new active segment, None if the last part is active."""
+    ends_in_gap: bool
+    """No record is left before the end. The new segment has an empty batch with the offset before the end."""
     recovery_point: int
     snapshots: tuple[int, ...]
     """Offsets of the producer snapshots to copy."""
@@ -112,7 +116,7 @@ class PartitionParts:
 
     @property
     def copied_bytes(self) -> int:
-        return sum(part.copied_bytes for part in self.parts)
+        return sum(part.copied_bytes for part in self.parts) + self.ends_in_gap * V2_HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +143,16 @@ def parts_of(view: LogView, partition: TopicPartition, end: PartitionEnd, sharin
         part, next_offset = _part(view, segment, end.offset, sharing, unflushed_from)
         if part.size or part.split_batch is not None or segment.size == 0:
             parts.append(part)
+    ends_in_gap = bool(parts) and _next_offset(view, kept[-1], next_offset, end.offset) < end.offset
+    new_segment_at = end.offset - ends_in_gap if next_offset < end.offset else None
     rebuilt = [part.base_offset for part in parts if not part.keeps_indexes]
-    recovery_point = min([*rebuilt, end.offset])
+    recovery_point = min([*rebuilt, end.offset if new_segment_at is None else new_segment_at])
     return PartitionParts(
         partition=partition,
         end=end,
         parts=tuple(parts),
-        new_segment_at=end.offset if next_offset < end.offset else None,
+        new_segment_at=new_segment_at,
+        ends_in_gap=ends_in_gap,
         recovery_point=recovery_point,
         snapshots=tuple(offset for offset in state.listing.snapshots if offset <= recovery_point),
     )
@@ -198,6 +205,14 @@ def _part(
         index_bytes=_index_bytes(view, segment) if keeps_indexes else 0,
     )
     return part, whole_until if following is None else -1
+
+
+def _next_offset(view: LogView, last: ViewSegment, known: int, log_end: int) -> int:
+    """Return the offset after the last batch. ``known`` is -1 if a sealed segment stays whole."""
+    if known >= 0:
+        return known
+    with last.open(view.fs, view.directory) as reader:
+        return _place_of(reader, log_end, None)[1]
 
 
 def _truncated_part(
