@@ -7,7 +7,7 @@ have every record. A run is a function of its plan: the same plan gives the same
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -114,6 +114,7 @@ class Cluster:
             Kind.DELETE_RECORDS: self._delete_records,
             Kind.ELECT: self._elect,
             Kind.REASSIGN: self._reassign,
+            Kind.RETURN: self._return,
             Kind.CONTROLLER_RESTART: lambda _: self.controller.restart(self.clock.now),
         }
 
@@ -328,8 +329,11 @@ class Cluster:
                 self._exchange_with_controller(broker)
 
     def _stall(self, number: int) -> None:
-        """Let more time pass than the lag time or a session, while only some of the brokers run."""
-        awake = [broker for broker in self.brokers.values() if (number >> broker.node_id) & 1]
+        """Let a session pass for some of the brokers."""
+        self._pass_session([broker for broker in self.brokers.values() if (number >> broker.node_id) & 1])
+
+    def _pass_session(self, awake: Sequence[Broker]) -> None:
+        """Let more time pass than the lag time or a session, while only ``awake`` brokers run."""
         for _ in range(6):
             self.clock.now += max(LAG_TIME_MS, SESSION_TIMEOUT_MS) // 5
             for broker in awake:
@@ -383,14 +387,39 @@ class Cluster:
         down = [broker for broker in self.brokers.values() if not broker.is_up]
         if not down:
             return
-        broker = down[number % len(down)]
+        self._join(down[number % len(down)], rounds=5 if (number >> 8) % 4 else 0)
+
+    def _join(self, broker: Broker, *, rounds: int) -> None:
+        """Start a broker, and let it register and read the metadata."""
         self._start_broker(broker)
-        for _ in range(5 if (number >> 8) % 4 else 0):
+        for _ in range(rounds):
             self._exchange_with_controller(broker)
             if broker.is_up and self.network.connects(broker.node_id, CONTROLLER):
                 self._do(broker, partial(broker.read_metadata, _ALL_ENTRIES))
             self.clock.now += _BEGINNING_MS
             self._do(broker, broker.tick)
+
+    def _return(self, number: int) -> None:
+        """Restart a broker that a proposal on its way adds to the in-sync replicas, and deliver the proposal then.
+
+        The controller registers the new process only after the session of the old one, so a session passes.
+        """
+        joining = [
+            (message, broker)
+            for message in self.network.under_way
+            if isinstance(message.body, AlterPartition)
+            for partition, proposal in message.body.proposals.items()
+            for broker in map(self.brokers.__getitem__, sorted(proposal.broker_ids))
+            if broker.is_up and broker.node_id not in {message.sender, *self.controller.partitions[partition].isr}
+        ]
+        if not joining:
+            return
+        message, broker = joining[number % len(joining)]
+        self.network.remove(message)
+        self._crashed(broker, number >> 8)
+        self._pass_session([one for one in self.brokers.values() if one is not broker])
+        self._join(broker, rounds=5)
+        self._deliver(message)
 
     def _start_broker(self, broker: Broker) -> None:
         self._act(broker, broker.start)

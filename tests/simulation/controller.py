@@ -60,7 +60,9 @@ class Controller:
         self._settings = _settings()
         self.log: list[MetadataEntry] = []
         self.end_offset = 0
-        self.image = MetadataImage(features={METADATA_VERSION: _METADATA_VERSION, ELIGIBLE_LEADERS: 1})
+        self.image = MetadataImage(
+            features={METADATA_VERSION: _METADATA_VERSION, ELIGIBLE_LEADERS: int(shape.eligible_leaders)}
+        )
         topic = Topic(name=TOPIC, id=TOPIC_ID)
         self.image.topics[TOPIC] = self.image.topics_by_id[TOPIC_ID] = topic
         self.image.configs[ConfigResource(ResourceType.TOPIC, TOPIC)] = {

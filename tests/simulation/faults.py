@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.batches import read_prints
+from simulation.controller import Controller
 from simulation.leading import LeadingDriver
 from simulation.replica import Replica
 from simulation.requests import Fetch, Fetched
 from tidelog.model import LogOffsetMetadata
-from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication import (
     Commands,
     FetchedPartition,
@@ -32,8 +33,10 @@ from tidelog.replication.broker_sessions import (
     StaleSession,
 )
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest
-from tidelog.server.metadata.controller import brokers, partition_change
+from tidelog.server.metadata.controller import brokers, leaders, partition_change
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import NO_LEADER, PartitionState
+from tidelog.server.metadata.requests import PartitionAlteration
 from tidelog.storage.epoch import EpochEndOffset, LeaderEpochCache
 
 Patch = tuple[object, str, object]
@@ -212,6 +215,23 @@ def _trusts_unclean_brokers() -> list[Patch]:
     return [(brokers, "remove_unclean_broker", lambda *_: [])]
 
 
+def _ignores_broker_epochs() -> list[Patch]:
+    return [(Controller, "is_current_member", lambda *_: True)]
+
+
+def _accepts_fenced_replicas() -> list[Patch]:
+    original = leaders._check_alteration
+
+    def check(image: MetadataImage, broker_id: int, state: PartitionState, alteration: PartitionAlteration) -> None:
+        try:
+            original(image, broker_id, state, alteration)
+        except ApiError as error:
+            if error.code != ErrorCode.INELIGIBLE_REPLICA:
+                raise
+
+    return [(leaders, "_check_alteration", check)]
+
+
 # --- sessions ---
 
 
@@ -316,6 +336,13 @@ FAULTS: dict[str, Fault] = {
     "unclean-shutdown-trusted": Fault(
         "A broker that restarts after an unclean shutdown leaves the in-sync and the eligible replicas (KIP-966).",
         _trusts_unclean_brokers,
+    ),
+    "stale-broker-epoch": Fault(
+        "A replica joins the in-sync replicas only in the broker epoch of its fetch (KIP-903).", _ignores_broker_epochs
+    ),
+    "fenced-replica-joins": Fault(
+        "A fenced replica does not join the in-sync replicas, even if its leader does not know (KIP-841).",
+        _accepts_fenced_replicas,
     ),
     "session-ends-early": Fault(
         "A broker is fenced once its last heartbeat is older than broker.session.timeout.ms.", _ends_sessions_early

@@ -53,6 +53,15 @@ class Network:
         """Remove a message and return it."""
         return self.in_flight.pop(number)
 
+    @property
+    def under_way(self) -> list[Message]:
+        """All messages that have not arrived, with the delayed ones."""
+        return [*self._held, *self.in_flight]
+
+    def remove(self, message: Message) -> None:
+        """Remove a message that is under way."""
+        (self._held if message in self._held else self.in_flight).remove(message)
+
     def lose(self, number: int) -> Message:
         """Lose a message. The sender of the request gets a failure, at any later time."""
         message = self.in_flight.pop(number)

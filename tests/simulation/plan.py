@@ -59,6 +59,8 @@ class Kind(enum.Enum):
     """The preferred leader is elected."""
     REASSIGN = "reassign", 4
     CONTROLLER_RESTART = "controller restart", 3
+    RETURN = "return", 0
+    """A broker restarts while a proposal that adds it to the in-sync replicas is on its way. Then that arrives."""
 
     def __init__(self, words: str, weight: int) -> None:
         self.words = words
@@ -66,7 +68,9 @@ class Kind(enum.Enum):
 
 
 _ALWAYS = frozenset({Kind.EXCHANGE, Kind.PRODUCE, Kind.METADATA, Kind.WAIT, Kind.START, Kind.HEAL})
-_KINDS = tuple(Kind)
+_KINDS = tuple(kind for kind in Kind if kind.weight)
+_RETURNS = (0, 0, 0, 6)
+"""The numbers of RETURN events of a plan. They are added to the other events, since they need a rare moment."""
 _NUMBERS = 1 << 30
 
 
@@ -92,6 +96,8 @@ class Shape:
     flush_messages: int | None = None
     """The topic's ``flush.messages``."""
     segment_bytes: int = 1 << 20
+    eligible_leaders: bool = True
+    """The cluster keeps eligible leader replicas (``eligible.leader.replicas.version``), as from 4.1 on."""
 
     def __str__(self) -> str:
         parts = [
@@ -102,6 +108,7 @@ class Shape:
         ]
         parts += ["unclean.leader.election.enable=true"] * self.unclean_elections
         parts += ["power losses"] * self.power_losses
+        parts += ["no eligible leader replicas"] * (not self.eligible_leaders)
         parts += [f"flush.messages={self.flush_messages}"] * (self.flush_messages is not None)
         return ", ".join(parts)
 
@@ -143,8 +150,12 @@ def plan_of(seed: int, length: int = EVENTS) -> Plan:
     weights = [_weight(kind, source) for kind in _KINDS]
     totals = list(accumulate(weights))
     kinds = source.choices(_KINDS, cum_weights=totals, k=length)
-    events = tuple(Event(kind, source.randrange(_NUMBERS), place) for place, kind in enumerate(kinds, 1))
-    return Plan(seed=seed, shape=shape, events=events)
+    events = [Event(kind, source.randrange(_NUMBERS), place) for place, kind in enumerate(kinds, 1)]
+    for place in range(length + 1, length + 1 + source.choice(_RETURNS)):
+        events.insert(source.randrange(len(events)), Event(Kind.RETURN, source.randrange(_NUMBERS), place))
+    if not losses:  # without eligible leaders, the last in-sync replica leads after a power loss, too
+        shape = replace(shape, eligible_leaders=source.random() >= 0.2)
+    return Plan(seed=seed, shape=shape, events=tuple(events))
 
 
 def _weight(kind: Kind, source: random.Random) -> float:
