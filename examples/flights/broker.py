@@ -52,7 +52,7 @@ class Broker:
         return self._process.wait(PATIENCE_S)
 
     def create_topics(self, *topics: NewTopic) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for future in admin.create_topics(list(topics)).values():
             future.result(PATIENCE_S)
 

@@ -6,7 +6,7 @@
 act     steps
 ======  ==============================================================================================================
 first   ``tidelog serve``: the flights are sent in transactions, read by a group, and queried in the broker's own files
-        while it runs
+        while it runs; a mirror follows the broker, and a stream counts in the copy
 second  no broker: the directory of a killed Kafka broker is recovered, verified, counted, queried and appended to
 ======  ==============================================================================================================
 """
@@ -89,6 +89,8 @@ def serve(
         if spark:
             with step("Spark reads the broker's files while it runs"):
                 rows = query_beside(spark, broker, sender, flights)
+            with step("A mirror follows the broker; a Spark stream counts in the copy"):
+                mirror(spark, broker, workspace / "copy", sender, flights)
         with step("Stop the broker, and count what it leaves"):
             count(broker, flights, sender)
     return rows
@@ -164,6 +166,22 @@ def query_beside(spark: SparkSession, broker: Broker, sender: Sender, flights: S
     print_delays(delays)
     sender.abort()
     return sorted(delays.collect())
+
+
+def mirror(spark: SparkSession, broker: Broker, copy: Path, sender: Sender, flights: Sequence[Message]) -> None:
+    from following import Follower, stream_counts
+
+    arrivals = flights[: len(flights) // 2]
+    broker.create_topics(NewTopic("arrivals", 4, 1, config={"retention.ms": "-1"}))
+    say(f'[bold cyan]>>> tidelog.mirror("{broker.bootstrap}", "{copy}", topics="arrivals", follow=True)')
+    with Follower(broker.bootstrap, copy, "arrivals") as follower:
+        follower.wait_for_topic("arrivals")
+        counted, batches = stream_counts(spark, copy, "arrivals", sender, arrivals)
+    check(f"in {batches} micro-batches the stream has counted {counted:,} arrivals", counted, len(arrivals))
+    assert follower.result is not None
+    missing = sum((one.source_end or 0) - one.log_end for one in follower.result.partitions)
+    check(f"the mirror has stopped, and its copy of {follower.result.copied_bytes:,} bytes lacks nothing", missing, 0)
+    tidelog_command("verify", copy)
 
 
 def recover(disk: Path) -> None:

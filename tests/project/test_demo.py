@@ -41,6 +41,8 @@ def test_the_broker_of_the_demo_and_its_clients(tmp_path: Path) -> None:
 def test_the_whole_demo(tmp_path: Path) -> None:
     printed = demo(tmp_path / "demo")
     assert "the same as from the running broker's files" in printed
+    assert "micro-batches the stream has counted 10,000 arrivals" in printed
+    assert "lacks nothing" in printed
     assert "✓ rows 20,000 → 21,000" in printed
     assert (tmp_path / "demo" / "delays.png").exists()
     assert (tmp_path / "demo" / "delays.parquet").exists()
