@@ -37,7 +37,8 @@ GROUP_IN_TRANSACTIONS: Final = "readers-in-transactions"
 _OPEN_TRANSACTION_MS: Final = 7_200_000
 _TRIMS_EVERY: Final = 5
 _TURNS_WITH_OFFSETS: Final = 5
-"""The first turns, whose transactions have offsets. Later ones sometimes waited for ever after a broker had died."""
+"""The first turns, whose transactions have offsets. After a broker's death librdkafka can need two minutes to send
+offsets, whatever its timeout is. The transaction goes on then."""
 _KEPT_SEGMENTS: Final = 3
 _ATTEMPTS: Final = 12
 _SHORT_WAIT_S: Final = 10
@@ -115,8 +116,9 @@ class Load:
     def finish(self) -> None:
         """End the turns, and raise if one of them failed. A transaction of ``open`` stays open."""
         self._over.set()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(2 * PATIENCE_S)
         self._check()
+        assert not self._thread.is_alive(), f"turn {self._turn} of the load did not end"
 
     def run(self) -> None:
         """Do the turns once in this thread."""

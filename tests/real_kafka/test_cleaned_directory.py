@@ -64,9 +64,18 @@ def produce(broker: Broker, seed: int) -> None:
         assert plain.flush(60) == 0
 
 
+OF_A_SLOW_MACHINE = ("event queue overloaded", "epoch 0 due to Stopped loading records from __share_group_state")
+"""Errors at a slow start that do not concern the files. A broker that starts leads in its last epoch for a moment. If
+the next epoch begins while a share coordinator still loads, that load is stopped."""
+
+
 def errors(broker: Broker) -> list[str]:
-    """Return the log's errors, except those of a slow machine's controller, which do not concern the files."""
-    return [line for line in broker.log_text.splitlines() if "ERROR" in line and "event queue overloaded" not in line]
+    """Return the log's errors, except those of a slow machine."""
+    return [
+        line
+        for line in broker.log_text.splitlines()
+        if "ERROR" in line and not any(words in line for words in OF_A_SLOW_MACHINE)
+    ]
 
 
 def commit(broker: Broker, offsets: range = range(0)) -> int:
