@@ -49,6 +49,16 @@ def test_json_lines_have_progress_and_partitions(source: Broker, tmp_path: Path)
     assert lines[len(kinds) - 4]["copied_records"] == 2
 
 
+def test_a_pattern_without_topics_is_a_finding(source: Broker, tmp_path: Path) -> None:
+    source.create_topic("__consumer_offsets")
+    own = ("mirror", "--from", source.bootstrap_servers, "--topics", "order", "--min-free", "0", tmp_path / "copy")
+    message = "No topic of the source that this client may describe matches --topics 'order'."
+    assert message in run(*own).stdout
+    for output in ((), ("--jsonl",)):
+        done = run(*own, "--apply", *output, code=1)
+        assert message in done.stdout
+
+
 def test_refusals_end_with_3(source: Broker, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -21,6 +21,7 @@ from tidelog.mirroring.blocking import plan_mirror, run_mirror
 from tidelog.mirroring.planning.options import MirrorOptions, source_settings
 from tidelog.mirroring.planning.plan import DELETED, UNREADABLE, MirrorPlan, PlannedPartition
 from tidelog.mirroring.run.progress import CopiedPartition, MirrorProgress, MirrorResult
+from tidelog.mirroring.source.source_topics import COORDINATOR_TOPICS
 from tidelog.mirroring.target.target_settings import DEFAULT_NODE_ID
 from tidelog.storage.checkpoint import uuid_to_text
 
@@ -123,7 +124,8 @@ def mirror(
     A source that has lost data does not empty the copy: that needs --accept-data-loss.
 
     Exit codes: 0 planned, complete, or stopped while following, 1 some partitions are not complete, 2 wrong usage, 3
-    the source or the directory cannot be used, or the disk is full, 130 interrupted.
+    the source or the directory cannot be used, or the disk is full, 130 interrupted. A pattern that matches no topic
+    ends with 1, too.
 
     \b
     Examples:
@@ -146,7 +148,7 @@ def mirror(
         release=release,
     )
     if not is_applied:
-        return _plan_report(plan_mirror(options))
+        return _plan_report(options, plan_mirror(options))
     if chosen_format() == "jsonl":
         exit_code = ExitCode()
         return Report(rows=_live_rows(options, exit_code), live=True, exit_code=exit_code)
@@ -156,10 +158,21 @@ def mirror(
 # --- the plan ---
 
 
-def _plan_report(plan: MirrorPlan) -> Report:
+def _plan_report(options: MirrorOptions, plan: MirrorPlan) -> Report:
     rows = [_plan_row(one) for one in plan.partitions]
     table = Table(rows=list(_topic_rows(plan.partitions)), columns=PLAN_COLUMNS)
-    return Report(rows=rows, tables=[table], notes=list(_plan_notes(plan)))
+    notes = list(_plan_notes(plan))
+    return Report(
+        rows=rows, tables=[table], notes=notes if _has_topics(plan.partitions) else [_no_topic(options), *notes]
+    )
+
+
+def _has_topics(partitions: Sequence[PlannedPartition | CopiedPartition]) -> bool:
+    return any(one.partition.topic not in COORDINATOR_TOPICS for one in partitions)
+
+
+def _no_topic(options: MirrorOptions) -> str:
+    return f"No topic of the source that this client may describe matches --topics {options.topics!r}."
 
 
 def _plan_row(one: PlannedPartition) -> Row:
@@ -238,7 +251,8 @@ def _done_report(options: MirrorOptions) -> Report:
 
 
 def _judge(options: MirrorOptions, result: MirrorResult, exit_code: ExitCode, *, was_stopped: bool) -> None:
-    if any(one.error for one in result.partitions) or (not options.follows and not result.is_complete):
+    is_whole = result.is_complete and _has_topics(result.partitions)
+    if any(one.error for one in result.partitions) or (not options.follows and not is_whole):
         exit_code.at_least(FINDINGS)
     if was_stopped and not options.follows:
         exit_code.at_least(INTERRUPTED)
@@ -261,6 +275,8 @@ def _done_row(one: CopiedPartition) -> Row:
 
 
 def _done_notes(options: MirrorOptions, result: MirrorResult) -> Iterator[str]:
+    if not _has_topics(result.partitions):
+        yield _no_topic(options)
     seconds, complete = result.elapsed_ms / 1000, sum(one.is_complete for one in result.partitions)
     yield (
         f"{result.copied_bytes:,} bytes copied in {seconds:,.1f} s; {complete:,}"
@@ -297,7 +313,8 @@ def _live_rows(options: MirrorOptions, exit_code: ExitCode) -> Iterator[Row]:
         raise found
     _judge(options, found, exit_code, was_stopped=stop.is_set())
     yield from ({"kind": "partition", **_done_row(one)} for one in found.partitions)
-    yield from ({"kind": "note", "text": note} for note in found.notes)
+    notes = found.notes if _has_topics(found.partitions) else [_no_topic(options), *found.notes]
+    yield from ({"kind": "note", "text": note} for note in notes)
 
 
 @contextmanager

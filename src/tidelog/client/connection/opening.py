@@ -13,6 +13,7 @@ Source: Kafka's ``NetworkClient``, ``ClientUtils.resolve``; KIP-601, KIP-602.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import ssl
@@ -50,10 +51,17 @@ async def open_connection(
         except TimeoutError:
             failures.append(f"{sockaddr[0]} was not ready within {timeout_ms} ms")
         except OSError as error:
-            failures.append(f"{sockaddr[0]}: {error.strerror or str(error) or 'the connection was closed'}")
+            failures.append(f"{sockaddr[0]}: {_reason(error)}")
         except DisconnectedError as error:
             failures.append(f"{sockaddr[0]}: {error.message}")
     raise DisconnectedError(f"cannot connect to {broker}: {'; '.join(failures)}")
+
+
+def _reason(error: OSError) -> str:
+    """Return the operating system's words for a failed connection, since asyncio's are those of a call."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return str(error) or "the connection was closed"
 
 
 async def _resolved(address: Address, broker: str) -> list[tuple[int, tuple[Any, ...]]]:

@@ -147,7 +147,11 @@ class MirrorRun:
             survey = await in_thread(survey_directory, environment.fs, options.directory)
             require_same_cluster(options, survey, topics.cluster_id)
             if survey.holder is not None:
-                raise LockedError(f"process {survey.holder} uses the copy", path=options.directory)
+                raise LockedError(
+                    f"process {survey.holder} uses the copy, and one process writes a copy: stop it first, or name"
+                    " another directory",
+                    path=options.directory,
+                )
             scheduler = ThreadScheduler(4, clock=environment.clock)
             scheduler.startup()
             stack.callback(scheduler.shutdown)
