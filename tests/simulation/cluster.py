@@ -28,7 +28,8 @@ from tidelog.testing import ManualClock, PowerLoss
 
 _STEP_MS = 20
 _BEGINNING_MS, _SETTLING_MS = 10, 1000
-_SETTLING_ROUNDS = 60
+_SETTLING_ROUNDS = 200
+"""A follower that is far behind needs about two rounds for each fetch."""
 _ALL_ENTRIES = 1 << 30
 _RUNNING = (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 _CALLS = 12
