@@ -118,9 +118,6 @@ class Controller:
             self._sessions.require_free(self._registered(body.broker_id), body.incarnation_id, now_ms)
         except ApiError as error:
             return Registered(ErrorCode(error.code), -1)
-        known = self.image.brokers.get(body.broker_id)
-        if known is not None and known.incarnation_id == body.incarnation_id:
-            return Registered(ErrorCode.NONE, known.epoch)
         new = brokers.NewRegistration(
             broker_id=body.broker_id,
             incarnation_id=body.incarnation_id,
@@ -129,10 +126,14 @@ class Controller:
             rack=None,
             previous_epoch=None if body.previous_broker_epoch < 0 else body.previous_broker_epoch,
         )
+        known = self.image.brokers.get(body.broker_id)
         decision = brokers.register_broker(self.image, self._settings, new, self.end_offset)
-        self._history.note("broker {} registers with broker epoch {}", body.broker_id, decision.result)
         self._write(decision.records)
-        self._sessions.replace(body.broker_id, is_fenced=True)
+        if known is not None and known.epoch == decision.result:
+            self._sessions.register(body.broker_id, is_fenced=known.is_fenced)
+        else:
+            self._history.note("broker {} registers with broker epoch {}", body.broker_id, decision.result)
+            self._sessions.replace(body.broker_id, is_fenced=True)
         return Registered(ErrorCode.NONE, decision.result)
 
     def _heartbeat(self, body: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse | ErrorCode:

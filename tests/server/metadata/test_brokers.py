@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,8 @@ class TestRegistration:
         ("directories", "reason"),
         [
             ([], "No directories specified in request"),
+            ([UNASSIGNED], "Reserved directory ID in request"),
+            ([uuid.UUID(int=99)], "Reserved directory ID in request"),
             ([directory_of(1)] * 2, "Duplicate directory ID in request"),
             ([directory_of(2)], f"Broker 2 is already registered with directory {uuid_to_text(directory_of(2))}"),
         ],
@@ -83,6 +86,29 @@ class TestRegistration:
         with pytest.raises(ApiError) as refused:
             register_broker(image_of((2,)), SETTINGS, registration(directories=directories), 1)
         assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REGISTRATION, reason)
+
+    @pytest.mark.parametrize("state", ["active", "fenced", "shutting down"])
+    def test_of_the_same_incarnation_amends_the_registration(self, state: str) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)))
+        image.apply(register_broker(image, SETTINGS, registration(), 42).records[-1])
+        if state != "fenced":
+            image.apply(unfence_broker(image, SETTINGS, 1).records[0])
+        if state == "shutting down":
+            image.apply(begin_shutdown(image, SETTINGS, 1).records[0])
+        before = image.brokers[1]
+        more = [directory_of(1), directory_of(3)]
+        decision = register_broker(image, SETTINGS, registration(directories=more, rack="r2"), 99)
+        assert (decision.result, len(decision.records)) == (42, 1), "the broker's partitions do not change"
+        image.apply(decision.records[0])
+        assert image.brokers[1] == replace(before, rack="r2", log_dirs=frozenset(more))
+
+    def test_of_another_incarnation_has_a_new_epoch_and_leaves_its_partitions(self) -> None:
+        image = with_topic(image_of((1, 2)), partition_of((1, 2)))
+        image.apply(register_broker(image, SETTINGS, registration(), 42).records[-1])
+        decision = register_broker(image, SETTINGS, registration(incarnation_id=uuid.UUID(int=78)), 99)
+        after = applied(image, decision.records)
+        assert (decision.result, after.leader, after.isr) == (99, 2, (2,))
+        assert (image.brokers[1].epoch, image.brokers[1].is_fenced) == (99, True)
 
     def test_after_an_unclean_stop_it_is_not_eligible(self) -> None:
         state = partition_of((1, 2), isr=(), elr=(1, 2), last_known_elr=(1,))

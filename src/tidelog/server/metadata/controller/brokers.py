@@ -1,8 +1,9 @@
 """The life of a broker's registration: its records, and the changes of the broker's partitions.
 
 States of a registration: *fenced* -> ``unfence_broker`` -> *active* -> ``begin_shutdown`` -> *in controlled shutdown*
--> ``fence_broker`` -> *fenced*. A broker that registers again is another incarnation. After an unclean shutdown it may
-have lost committed records, so it loses its place among in-sync and eligible replicas. A block of producer ids goes to
+-> ``fence_broker`` -> *fenced*. A broker that registers again with the same incarnation id amends its registration.
+Another id is another incarnation: after an unclean shutdown it may have lost committed records, so it loses its place
+among in-sync and eligible replicas. A block of producer ids goes to
 one broker, and never twice. Pure. Source: Kafka's ``ClusterControlManager``, ``ProducerIdControlManager``,
 ``ReplicationControlManager.handleBroker…``; KIP-631, KIP-966, KIP-1066."""
 
@@ -32,6 +33,8 @@ _FENCE, _UNFENCE = 1, -1
 _SHUTTING_DOWN = 1
 _CONTROLLERS_REGISTER_SINCE = 15
 """The metadata.version 3.7-IV0."""
+_RESERVED_IDS = 100
+"""The first ids, which stand for the states of a directory (``DirectoryId`` of Kafka)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +69,12 @@ def register_controller(
 def register_broker(
     image: MetadataImage, settings: ControllerSettings, new: NewRegistration, next_offset: int
 ) -> Decision[int]:
-    """Return the broker's epoch ``next_offset``. The registration record is written at that offset or after it. Raise
-    ApiError(INVALID_REGISTRATION), and UNSUPPORTED_VERSION if a finalized feature is not supported."""
+    """Return the broker's epoch: ``next_offset``, or the known one if the incarnation is registered already.
+
+    The record of a new incarnation is written at that offset or after it. An amended registration keeps its state and
+    the broker's partitions. Raise ApiError(INVALID_REGISTRATION), and UNSUPPORTED_VERSION if a finalized feature is not
+    supported.
+    """
     _check_directories(image, new)
     for name, level in image.features.items():
         if name not in SUPPORTED or level not in SUPPORTED[name]:
@@ -76,22 +83,30 @@ def register_broker(
                 f"Unable to register because the broker does not support finalized version {level} of {name}.",
             )
     existing = image.brokers.get(new.broker_id)
-    stopped_in_order = existing is not None and existing.epoch == new.previous_epoch
-    leave = remove_broker if stopped_in_order or not keeps_eligible_leaders(image) else remove_unclean_broker
-    records = leave(image, settings, new.broker_id)
+    amended = existing if existing is not None and existing.incarnation_id == new.incarnation_id else None
+    records = [] if amended is not None else _remove_predecessor(image, settings, new, existing)
     registration = BrokerRegistration(
         id=new.broker_id,
-        epoch=next_offset,
+        epoch=next_offset if amended is None else amended.epoch,
         incarnation_id=new.incarnation_id,
         listeners={endpoint.name: endpoint for endpoint in new.endpoints},
         features=SUPPORTED,
         rack=new.rack,
-        is_fenced=True,
-        in_controlled_shutdown=False,
+        is_fenced=amended is None or amended.is_fenced,
+        in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
         log_dirs=frozenset(new.directories),
     )
     records.append(MetadataRecord("RegisterBrokerRecord", registration.fields()))
-    return Decision(records, next_offset)
+    return Decision(records, registration.epoch)
+
+
+def _remove_predecessor(
+    image: MetadataImage, settings: ControllerSettings, new: NewRegistration, existing: BrokerRegistration | None
+) -> list[MetadataRecord]:
+    """Return the changes of the partitions of the broker's previous incarnation."""
+    stopped_in_order = existing is not None and existing.epoch == new.previous_epoch
+    leave = remove_broker if stopped_in_order or not keeps_eligible_leaders(image) else remove_unclean_broker
+    return leave(image, settings, new.broker_id)
 
 
 def unfence_broker(
@@ -157,6 +172,8 @@ def _change(image: MetadataImage, broker_id: int, **fields: Any) -> MetadataReco
 def _check_directories(image: MetadataImage, new: NewRegistration) -> None:
     if not new.directories:
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if any(directory.int < _RESERVED_IDS for directory in new.directories):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
     if len(set(new.directories)) != len(new.directories):
         raise ApiError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
     for broker in image.brokers.values():
