@@ -24,6 +24,7 @@ WITH_TRANSACTIONS: Final = ("txn", "open")
 """The topics that readers of committed records see in another way."""
 SMALLEST_SEGMENT: Final = 1 << 20
 _SERVING: Final = {
+    "log.cleaner.enable": "false",  # else the records of a compacted topic become fewer while a test compares them
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
