@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from dump_cases import CASES, DIRECTORY, DumpCase, options_of
 from golden_sets import KRAFT_SETS
-from real_kafka.java import DUMP_LOG_SEGMENTS, OLDER, OLDER_DUMP_LOG_SEGMENTS, TOOLS, java_command
+from real_kafka.dump_runs import DumpRuns
 from tidelog.inspect.dump import ToolRelease, dump_kafka_format
 
 pytestmark = pytest.mark.kafka
 
 KEEPS = bool(os.environ.get("KEEP_DUMP_OUTPUTS"))
-MAIN_CLASSES = {ToolRelease.KAFKA_4_2: OLDER_DUMP_LOG_SEGMENTS, ToolRelease.KAFKA_4_3: DUMP_LOG_SEGMENTS}
-RELEASES = {ToolRelease.KAFKA_4_2: OLDER[0], ToolRelease.KAFKA_4_3: TOOLS}
-
-
 RUNS = [
     *((case, ToolRelease.KAFKA_4_3) for case in CASES),
     *((case, ToolRelease.KAFKA_4_2) for case in CASES if KEEPS or case.is_printed_otherwise),
@@ -30,19 +25,25 @@ if KEEPS:
     RUNS.reverse()  # 4.2 first, because the output of 4.3 is stored only if it differs from that of 4.2
 
 
+Tools = dict[ToolRelease, DumpRuns]
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    with ExitStack() as jvms:
+        yield {
+            release: jvms.enter_context(DumpRuns(release, tmp_path_factory.mktemp("dumps"))) for release in ToolRelease
+        }
+
+
 @pytest.mark.parametrize(("case", "release"), RUNS, ids=lambda one: one.name if isinstance(one, DumpCase) else one)
-def test_kept_output(case: DumpCase, release: ToolRelease, golden: Callable[..., Path], tmp_path: Path) -> None:
+def test_kept_output(
+    case: DumpCase, release: ToolRelease, tools: Tools, golden: Callable[..., Path], tmp_path: Path
+) -> None:
     """The stored output is Kafka's. ``KEEP_DUMP_OUTPUTS=1`` writes the files instead of comparing them."""
-    directory = tmp_path / "run"
-    files = case.prepare(golden, directory)
-    done = subprocess.run(
-        java_command(MAIN_CLASSES[release], *case.switches, "--files", ",".join(files), release=RELEASES[release]),
-        cwd=directory,
-        capture_output=True,
-        check=False,
-        timeout=200,
-    )
-    errors = _without_traces(done.stderr.decode().replace(str(directory), DIRECTORY))
+    files = case.prepare(golden, tmp_path / "run")
+    done = tools[release].dump(tmp_path / "run", case.switches, files)
+    errors = _without_traces(done.stderr.decode().replace(str(tools[release].directory), DIRECTORY))
     if KEEPS:
         case.keep(release, done.stdout, errors)
         return
@@ -58,16 +59,15 @@ def test_kept_output(case: DumpCase, release: ToolRelease, golden: Callable[...,
 def test_files_of_a_killed_broker(
     set_name: str,
     switches: tuple[str, ...],
+    tools: Tools,
     golden: Callable[..., Path],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The output is equal for every file after ``kill -9``, except indexes of empty logs, on which Kafka's tool fails.
 
     Kafka prints the findings of several files in the order of a hash table, so standard error is compared in any order.
     """
-    directory = tmp_path / "unclean"
-    shutil.copytree(golden(set_name, "unclean"), directory)
+    directory = golden(set_name, "unclean")
     monkeypatch.chdir(directory)
     files = [
         str(path)
@@ -76,16 +76,13 @@ def test_files_of_a_killed_broker(
         and not path.parent.name.startswith("big-")
         and not (path.suffix == ".index" and path.with_suffix(".log").stat().st_size == 0)
     ]
-    done = subprocess.run(
-        java_command(DUMP_LOG_SEGMENTS, *switches, "--files", ",".join(files)),
-        capture_output=True,
-        check=True,
-        timeout=400,
-    )
+    done = tools[ToolRelease.KAFKA_4_3].dump(directory, switches, files)
+    errors = done.stderr.decode().replace(str(tools[ToolRelease.KAFKA_4_3].directory), str(directory))
+    assert done.code == 0, errors
     complaints: list[str] = []
     text = "".join(dump_kafka_format(files, options_of(switches), complain=complaints.append))
     assert text == done.stdout.decode()
-    assert sorted(complaints) == sorted(done.stderr.decode().splitlines())
+    assert sorted(complaints) == sorted(errors.splitlines())
 
 
 def _without_traces(text: str) -> list[str]:
