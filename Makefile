@@ -11,7 +11,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set soak lock clean
+.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set golden-cluster soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -68,6 +68,8 @@ everything: ## the environments and jars of the tests
 	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
+	@# Each worker would compile all tests by itself. Their errors are the next command's.
+	@ls -d tests/*/ | xargs -P $$(nproc) -n 4 $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: everything kafka-3-jars ## the slow tests (the long fuzz and crash runs), and the mutants
@@ -119,14 +121,17 @@ bench-steps: venv kafka-jars ## where the time goes in the rows below their targ
 bench-scaling: venv ## what a read by Spark costs as data and cores grow: 1, 4 and 10 GB, written and deleted
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks.scaling
 
-demo: venv jvm ## a broker at work, queried while it runs; a killed broker's directory, recovered, checked, queried
+demo: venv jvm ## a broker at work, queried while it runs; a cluster under kills; a killed broker's directory, recovered, queried
 	@$(BIN)/python examples/flights/pipeline.py
 
 demo-picture: venv ## write docs/demo.svg, the picture of the demo in the README
-	@$(BIN)/python examples/flights/pipeline.py --without-spark --picture docs/demo.svg
+	@$(BIN)/python examples/flights/pipeline.py --without-cluster --without-spark --picture docs/demo.svg
 
 golden-set: venv kafka-jars ## write a golden set of tests/golden anew (RELEASE=4.4.0): the directory that a release leaves
 	@PYTHONPATH=tests $(BIN)/python scripts/golden_set.py $(RELEASE)
+
+golden-cluster: venv kafka-jars ## write the golden set of three brokers anew
+	@PYTHONPATH=tests $(BIN)/python scripts/golden_cluster.py
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +19,7 @@ from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, Unit, measure
 
 _LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "audits", "startup")
-_SERVER_ROWS = ("produce", "consume", "tls", "start", "idle", "mirror")
+_SERVER_ROWS = ("produce", "consume", "tls", "start", "idle", "mirror", "replicate", "failover")
 ROWS = _LOG_ROWS + _SERVER_ROWS
 """Each row is a module with ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) for our worker's part."""
 
@@ -28,12 +29,12 @@ def main() -> None:
     table = ""
     with Bench(scale=options.scale) as bench:
         for row in options.rows:
-            cases = _module(row).cases(bench)
             outcomes = []
-            for case in cases:
-                started = time.monotonic()
-                outcomes.append(measure(case, runs=options.runs, warm_ups=options.warm_ups))
-                _say(row, outcomes[-1], time.monotonic() - started)
+            with closing(_module(row).cases(bench)) as cases:  # a failed case ends the processes of its row, too
+                for case in cases:
+                    started = time.monotonic()
+                    outcomes.append(measure(case, runs=options.runs, warm_ups=options.warm_ups))
+                    _say(row, outcomes[-1], time.monotonic() - started)
             report.write_row(row, report.row_result(row, outcomes), options.results)
             if (
                 options.results == report.RESULTS

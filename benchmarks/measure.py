@@ -17,6 +17,7 @@ class Unit(enum.StrEnum):
     SECONDS = "seconds"
     MEGABYTES = "megabytes"
     PERCENT = "percent"
+    CPU_SECONDS = "cpu_seconds_a_gb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 HEADER = "| row | work | amount | peer | peer: median (min–max) | tidelog: median (min–max) | ratio | target |"
-_UNITS = {Unit.SECONDS: ("ms", 1e3), Unit.MEGABYTES: ("MB", 1.0), Unit.PERCENT: ("%", 1.0)}
+_UNITS = {
+    Unit.SECONDS: ("ms", 1e3),
+    Unit.MEGABYTES: ("MB", 1.0),
+    Unit.PERCENT: ("%", 1.0),
+    Unit.CPU_SECONDS: ("s/GB", 1.0),
+}
 """The table's symbol for each unit, and the factor of its figures."""
 
 

@@ -4,7 +4,7 @@
 ``tests/project/kafka_test_cases.json``: each class of ``tests/project/parity.toml`` with its cases, sorted. No JVM
 runs: a class file (JVM specification, chapter 4) is a pool of constants followed by tables, and a test case is a method
 with one of JUnit's or jqwik's annotations. A class may stand in several packages, as UnifiedLogTest does while it moves
-from Scala to Java, and in both jars.
+from Scala to Java, and in several jars.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ NAMES = ROOT / "tests" / "project" / "kafka_test_cases.json"
 
 CLASSES = (
     "AbstractFetcherThreadTest",
+    "AddPartitionsToTxnManagerTest",
     "AlterPartitionManagerTest",
     "BrokerLifecycleManagerTest",
     "CleanShutdownFileHandlerTest",
+    "ClusterControlManagerTest",
     "DumpLogSegmentsTest",
+    "EligibleLeaderReplicasIntegrationTest",
+    "FetchFromFollowerIntegrationTest",
     "IsrExpirationTest",
     "LeaderEpochCheckpointFileWithFailureHandlerTest",
     "LeaderEpochFileCacheTest",
+    "LeaderEpochIntegrationTest",
     "LocalLogTest",
     "LogCleanerIntegrationTest",
     "LogCleanerLagIntegrationTest",
@@ -39,17 +44,26 @@ CLASSES = (
     "LogDirFailureTest",
     "LogLoaderTest",
     "LogManagerTest",
+    "LogRecoveryTest",
     "LogSegmentTest",
     "LogSegmentsTest",
     "LogValidatorTest",
     "OffsetCheckpointFileWithFailureHandlerTest",
     "OffsetIndexTest",
     "OffsetMapTest",
+    "PartitionTest",
     "ProducerStateManagerTest",
+    "QuorumControllerTest",
     "RemoteLeaderEndPointTest",
     "ReplicaFetcherThreadTest",
+    "ReplicaManagerTest",
+    "ReplicationControlManagerTest",
+    "ReplicationQuotasTest",
     "TimeIndexTest",
     "TransactionIndexTest",
+    "TransactionMarkerChannelManagerTest",
+    "TransactionMarkerRequestCompletionHandlerTest",
+    "UncleanLeaderElectionTest",
     "UnifiedLogTest",
     "VerificationGuardTest",
 )

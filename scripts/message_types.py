@@ -16,7 +16,7 @@ from typing import Any
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.schemas import Direction, is_array, is_optional, struct_class, struct_type
-from tidelog.server.handlers.api_groups import API_GROUPS
+from tidelog.server.handlers.api_groups import API_GROUPS, CONTROLLER_API_GROUPS
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "tidelog" / "protocol" / "message_types"
 Names = dict[tuple[str, str], str]
@@ -25,7 +25,15 @@ Names = dict[tuple[str, str], str]
 OWN_CODEC = {(api, direction) for api in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS) for direction in Direction}
 OWN_CODEC.add((ApiKey.METADATA, Direction.RESPONSE))
 """The messages that are named tuples of ``tidelog.protocol``."""
-_PLAIN_TYPES = {"string": "str", "bytes": "bytes", "bool": "bool", "float64": "float", "uuid": "UUID"}
+_CONTROLLERS_ALONE = {api: group for api, group in CONTROLLER_API_GROUPS.items() if api not in API_GROUPS}
+_PLAIN_TYPES = {
+    "records": "bytes",
+    "string": "str",
+    "bytes": "bytes",
+    "bool": "bool",
+    "float64": "float",
+    "uuid": "UUID",
+}
 """The Python type by Kafka's. Numbers are int."""
 
 
@@ -107,7 +115,7 @@ def _type(struct: MergedStruct, name: str, names: Names) -> str:
 def stubs() -> dict[Path, str]:
     """Return the text of each stub by its path."""
     groups: dict[str, list[ApiKey]] = {}
-    for api, group in API_GROUPS.items():
+    for api, group in {**API_GROUPS, **_CONTROLLERS_ALONE}.items():
         groups.setdefault(group, []).append(api)
     return {FOLDER / f"{group}.pyi": stub(apis) for group, apis in groups.items()}
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from golden_sets import footprint, unpack
+from spark_jvm import set_switches
 
 pytest_plugins = ("skip_guard", "quick_tier", "workers")
 
@@ -19,6 +20,8 @@ settings.load_profile("patient")
 
 # A shell ignores Ctrl-C for a suite that it starts in the background, and each child inherits that. Some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+set_switches()
 
 GoldenFactory = Callable[..., Path]
 SLOW_SECONDS = 7200

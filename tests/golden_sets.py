@@ -20,6 +20,9 @@ FORMATS = "formats-v0-v1-kafka-3.9"
 EVERYTHING = {release: f"everything-kafka-{release}" for release in ("4.2", "4.3", "4.4")}
 """A small set for each release, with an example of everything that the release stores."""
 
+CLUSTER, UNCLEAN_ELECTION = "cluster-kafka-4.4", "unclean-election"
+"""The set of three brokers and its only kind, with a directory for each broker: broker1, broker2 and broker3."""
+
 LARGE_SETS = (FLIGHTS, SCENARIOS)
 KRAFT_SETS = (*LARGE_SETS, *EVERYTHING.values())
 """The sets that also have ``unclean`` and ``dump-clean``."""

@@ -12,6 +12,7 @@ HEAVY = (
     "tests/api/test_manifest.py",
     "tests/api/test_transaction_machine.py",
     "tests/cli/test_recover.py",
+    "tests/inspect/compare/test_damage.py",
     "tests/inspect/test_dump_json.py",
     "tests/inspect/test_export.py",
     "tests/inspect/test_flips.py",
@@ -21,6 +22,7 @@ HEAVY = (
     "tests/project/test_mutation.py",
     "tests/project/test_package.py",
     "tests/server/clients/",
+    "tests/server/cluster/test_processes.py",
     "tests/server/metadata/test_kafka_directories.py",
     "tests/server/test_memory.py",
     "tests/server/topics/test_kills_after_creation.py",
@@ -35,6 +37,7 @@ HEAVY = (
     "tests/storage/log/test_view_fuzz.py",
     "tests/storage/log/test_view_live.py::test_beside_a_process_that_does_all_of_it",
     "tests/storage/manager/compact/",
+    "tests/storage/manager/snapshot/test_snapshot_golden.py",
     "tests/storage/manager/test_recover.py::test_a_killed_directory_becomes_what_its_broker_made_of_it",
     "tests/storage/manager/test_recover_golden.py",
 )

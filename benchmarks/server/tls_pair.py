@@ -15,7 +15,7 @@ from benchmarks.server.brokers import TidelogBroker, kafka_broker
 from benchmarks.server.pair import Pair, Side
 from benchmarks.server.performance import Entrance
 from server.security.certificates import write_files
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 
 def tls_pair(directory: Path, enter: Callable[[AbstractContextManager[Any]], Any], scale: float) -> Pair:

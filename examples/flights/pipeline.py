@@ -1,4 +1,4 @@
-"""The flights demo: a running broker, then the disk of a killed broker. Spark reads both as tables.
+"""The flights demo: a running broker, a cluster under kills, then the disk of a killed broker, with Spark.
 
 ``make demo`` runs it. Every step prints its command or call and its duration, and checks its numbers.
 
@@ -7,7 +7,8 @@ act     steps
 ======  ==============================================================================================================
 first   ``tidelog serve``: the flights are sent in transactions, read by a group, and queried in the broker's own files
         while it runs; a mirror follows the broker, and a stream counts in the copy
-second  no broker: the directory of a killed Kafka broker is recovered, verified, counted, queried and appended to
+second  three brokers: leaders and the controller are killed while the flights are sent, and none is lost
+third   no broker: the directory of a killed Kafka broker is recovered, verified, counted, queried and appended to
 ======  ==============================================================================================================
 """
 
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from broker import Broker
 from confluent_kafka.admin import NewTopic
+from failover import survive
 from group import GROUP, read_by_group
 from sending import Message, Sender, messages_on
 from steps import check, print_timings, record, save_picture, say, step, tidelog_command
@@ -46,7 +48,8 @@ TOPICS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workspace", type=Path, default=Path("build/demo"), help="where to unpack and to write")
-    parser.add_argument("--pause", type=float, default=0.04, help="seconds between two reads of a group's member")
+    parser.add_argument("--pause", type=float, default=0.04, help="seconds between two steps that a person can watch")
+    parser.add_argument("--without-cluster", action="store_true", help="leave out the act of the three brokers")
     parser.add_argument("--without-spark", action="store_true", help="leave out the steps that need Spark")
     parser.add_argument("--picture", type=Path, help="also write the output to this file, as SVG")
     given = parser.parse_args()
@@ -65,6 +68,8 @@ def main() -> None:
 
             spark = start_spark()
     rows = serve(spark, workspace, flights, airports, given.pause)
+    if not given.without_cluster:
+        survive(workspace / "cluster", flights, given.pause / 2)
     recover(disk)
     if spark:
         query(spark, disk, workspace, rows)
@@ -185,7 +190,7 @@ def mirror(spark: SparkSession, broker: Broker, copy: Path, sender: Sender, flig
 
 
 def recover(disk: Path) -> None:
-    """Begin the second act: recover a directory without a broker."""
+    """Begin the third act: recover a directory without a broker."""
     with step("No broker now: repair the killed one's disk, first as a plan"):
         tidelog_command("recover", disk)
         tidelog_command("recover", disk, "--apply")

@@ -88,7 +88,7 @@ def test_the_cost_of_a_read_grows_no_faster_than_the_data(tmp_path: Path, monkey
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
-    rows = run_bench(tmp_path, "produce,consume,tls,start,idle,mirror")
+    rows = run_bench(tmp_path, "produce,consume,tls,start,idle,mirror,replicate,failover")
     figures = {row: [set(case["tidelog"]) for case in result["cases"]] for row, result in rows.items()}  # type: ignore[attr-defined]
     assert figures == {
         "produce": [{"seconds"}] * 4,
@@ -97,6 +97,8 @@ def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
         "start": [{"seconds"}, {"seconds"}, {"megabytes"}],
         "idle": [{"megabytes"}, {"percent"}] * 2,
         "mirror": [{"seconds"}] * 4,
+        "replicate": [{"seconds"}, {"cpu_seconds_a_gb"}] * 3 + [{"seconds"}, {"megabytes"}],
+        "failover": [{"seconds"}],
     }
 
 

@@ -22,7 +22,7 @@ from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.fetch_response import Fetched, read_fetch_response
 from tidelog.security.scram_credential import ScramMechanism, salted_password
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 

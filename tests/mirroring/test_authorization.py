@@ -32,7 +32,7 @@ def on_cluster(operation: Operation) -> Acl:
 
 
 def allow(broker: Broker, *acls: Acl) -> None:
-    outcomes = broker.run(lambda: broker.server.metadata.create_acls(acls))
+    outcomes = broker.run(lambda: broker.server.controller.create_acls(acls))
     assert not any(outcome.is_failure for outcome in outcomes)
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from log_maker import batch
 from mirroring.source_and_copy import KEEPING, PATIENCE_S, assert_equal, options, produce
+from tidelog.following.fetch_exchange import FetchAnswer, FetchExchange
 from tidelog.mirroring.blocking import run_mirror
 from tidelog.mirroring.run import copying
 from tidelog.mirroring.run.early_flush import FLUSH_BYTES, EarlyFlush
-from tidelog.mirroring.source.fetch_exchange import FetchAnswer, FetchExchange
 from tidelog.mirroring.target.log_pass import PassResult, run_pass
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import LOCAL

@@ -12,8 +12,9 @@ import pytest
 import tidelog
 from log_maker import batch
 from mirroring.opened_copy import SOURCE, OpenedCopy, opened_copy
+from tidelog.following.log_work import LogOutcome, LogWork
 from tidelog.mirroring.target.copied_metadata import CopiedTopic
-from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, PassResult, run_pass
+from tidelog.mirroring.target.log_pass import PassResult, run_pass
 from tidelog.mirroring.target.mirror_properties import MirrorProperties
 from tidelog.model import CheckpointError, CorruptRecordError, TopicPartition
 from tidelog.record.internal_records.transaction_record import TransactionRecord, TransactionState, key_of, value_of

@@ -16,9 +16,9 @@ DEMO = ROOT / "examples" / "flights" / "pipeline.py"
 FLIGHTS = 20_000
 
 
-def demo(workspace: Path, *arguments: str) -> str:
+def demo(workspace: Path, *arguments: str, program: Path = DEMO) -> str:
     """Return the output of the demo, which succeeds only if all of its checks hold."""
-    command = [sys.executable, str(DEMO), "--workspace", str(workspace), *arguments]
+    command = [sys.executable, str(program), "--workspace", str(workspace), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     wide = environment | {"COLUMNS": "160"}
     done = subprocess.run(command, env=wide, capture_output=True, text=True, timeout=1100)
@@ -27,12 +27,22 @@ def demo(workspace: Path, *arguments: str) -> str:
 
 
 def test_the_broker_of_the_demo_and_its_clients(tmp_path: Path) -> None:
-    printed = demo(tmp_path / "demo", "--without-spark", "--pause", "0")
+    printed = demo(tmp_path / "demo", "--without-spark", "--without-cluster", "--pause", "0")
     assert f"✓ the group has read {FLIGHTS:,} flights" in printed
     assert f"✓ {FLIGHTS:,} flights are committed" in printed
     aborted = re.search(r"of (\d+) aborted transactions", printed)
     assert aborted
     assert printed.count("□") == int(aborted[1]) + 1, "one of them is the legend's"
+
+
+@pytest.mark.slow
+def test_the_cluster_of_the_demo_loses_nothing(tmp_path: Path) -> None:
+    printed = demo(tmp_path / "demo", "--pause", "0", program=DEMO.with_name("failover.py"))
+    assert printed.count("is killed with kill -9: it led flights-") == 2
+    assert "the controller is killed with kill -9" in printed
+    assert f"✓ {FLIGHTS:,} flights are acknowledged, all that were sent" in printed
+    for number in (1, 2, 3):
+        assert f"✓ broker {number} has lost 0 flights, and none is doubled or out of order" in printed
 
 
 @pytest.mark.slow

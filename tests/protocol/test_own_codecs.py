@@ -216,6 +216,22 @@ def test_a_produce_response_of_one_partition_is_written_as_kio_writes_it(
 
 
 @settings(max_examples=40, deadline=None)
+@given(version=st.integers(fetch.OLDEST, fetch.LATEST), values=FETCH_REQUESTS)
+def test_a_fetch_request_is_written_as_kio_writes_it(version: int, values: Mapping[str, Any]) -> None:
+    own = {name: value for name, value in values.items() if name != "cluster_id"}
+    own["topics"] = [
+        {**topic, "partitions": [_own_fields(one) for one in topic["partitions"]]} for topic in own["topics"]
+    ]
+    by_kio = write_request(ApiKey.FETCH, version, own)
+    request = fetch.read_fetch_request(version, memoryview(by_kio))
+    assert fetch.write_fetch_request(version, request) == by_kio
+
+
+def _own_fields(partition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a follower and a consumer send."""
+    return {name: partition[name] for name in fetch.FetchPartition._fields}
+
+
 @given(version=st.integers(fetch.OLDEST, fetch.LATEST), response=FETCHED)
 def test_a_fetch_response_is_written_as_kio_writes_it(version: int, response: fetch.FetchResponse) -> None:
     by_kio = write_response(ApiKey.FETCH, version, values_of(response))

@@ -27,7 +27,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from real_kafka.java import NEWEST, QUICK_START, class_archive, java_command, run_java
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 CLUSTER_ID = "tidelogTestsClusterIdA"
 PATIENCE_S = 200

@@ -1,10 +1,13 @@
-"""A cluster of real Kafka: a controller and three brokers, each of which can be stopped, killed and isolated.
+"""A cluster: a controller and three brokers of real Kafka, each of which can be stopped, killed and isolated.
 
 The controller is a process of its own (node 100), so that it elects leaders while any broker is dead. A broker has two
 listeners. Clients of the tested program use ``bootstrap``: each connection goes through the broker's `Link`. Brokers
 and the harness itself use the other listener, which no fault of a link affects.
 
-Sessions are short, so a killed broker's leaderships move after two to three seconds. Leaders do not move back by
+There may be three controllers. Each node may be one of tidelog: see ``programs``.
+
+Sessions are short, so a killed broker's leaderships move after two to three seconds. The heartbeat interval is also the
+timeout of a heartbeat and of a registration, so it is not much shorter than the session. Leaders do not move back by
 themselves. ACLs can be made: the authorizer is on, and the anonymous user may do everything.
 
     with Cluster(tmp_path) as cluster:
@@ -25,16 +28,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from real_kafka.broker import CLUSTER_ID, BrokerError
-from real_kafka.cluster_link import Link, Network
-from real_kafka.cluster_node import Node
+from real_kafka.cluster_node import Node, Program
 from real_kafka.java import KRAFT_3, NEWEST, run_java
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
+from tidelog.testing.cluster.link import Link, Network
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
@@ -47,7 +51,7 @@ _EVERY_NODE = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "broker.session.timeout.ms": "2500",
-    "broker.heartbeat.interval.ms": "400",
+    "broker.heartbeat.interval.ms": "800",
     "auto.leader.rebalance.enable": "false",
     "num.network.threads": "1",
     "num.io.threads": "2",
@@ -55,6 +59,7 @@ _EVERY_NODE = {
 }
 _BROKER = {
     "process.roles": "broker",
+    "initial.broker.registration.timeout.ms": str(PATIENCE_S * 1000),
     "inter.broker.listener.name": "INTERNAL",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "3",
@@ -86,18 +91,23 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         brokers: Sequence[int] = BROKERS,
         more_listeners: str = "",
+        controllers: Sequence[int] = (CONTROLLER,),
+        programs: Mapping[int, Program] | None = None,
     ) -> None:
         """Keep the settings. ``root`` receives the directories; ``properties`` are added for every broker.
 
-        ``more_listeners`` come after the others; for a cluster of one broker.
+        ``more_listeners`` come after the others; for a cluster of one broker. ``programs`` names the nodes that are not
+        Kafka.
         """
         self.release = release
         self.root = root
-        self.controller: Node
+        self.controllers: dict[int, Node] = {}
         self.brokers: dict[int, Node] = {}
         self.links: dict[int, Link] = {}
         """The link of each broker's listener for clients."""
+        self._controller_numbers = tuple(controllers)
         self._numbers = tuple(brokers)
+        self._programs = dict(programs or {})
         self._properties = dict(properties or {})
         self._more_listeners = f",{more_listeners}" if more_listeners else ""
         self._internal: dict[int, str] = {}
@@ -106,7 +116,7 @@ class Cluster:
         self._stack = ExitStack()
         self._network = self._stack.enter_context(Network())
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -118,6 +128,11 @@ class Cluster:
         self._stack.close()
         for place in self._places:
             place.close()
+
+    @property
+    def controller(self) -> Node:
+        """The first controller."""
+        return self.controllers[self._controller_numbers[0]]
 
     @property
     def bootstrap(self) -> str:
@@ -146,21 +161,34 @@ class Cluster:
             node.wait_until_started(PATIENCE_S)
         self.wait("all brokers are known", lambda: len(self.admin.list_topics(timeout=10).brokers) == len(self.brokers))
 
+    def node(self, number: int) -> Node:
+        """Return the controller or the broker of that number."""
+        return self.controllers.get(number) or self.brokers[number]
+
     def kill(self, *numbers: int) -> None:
-        """Kill brokers with SIGKILL. Their leaderships move when their sessions are over."""
+        """Kill nodes with SIGKILL. The leaderships of brokers move when their sessions are over."""
         for number in numbers:
-            self.brokers[number].kill()
+            self.node(number).kill()
 
     def stop(self, number: int) -> None:
         """Shut a broker down cleanly, after its leaderships have moved."""
         self.brokers[number].stop(PATIENCE_S)
 
+    def stop_all(self) -> None:
+        """Shut all nodes down cleanly. Brokers ask a controller, so controllers are the last."""
+        for node in self.brokers.values():
+            node.ask_to_stop()
+        for node in self.brokers.values():
+            node.wait_until_stopped(PATIENCE_S)
+        for node in self.controllers.values():
+            node.stop(PATIENCE_S)
+
     def restart(self, *numbers: int) -> None:
-        """Start brokers that were stopped or killed. Return when they serve."""
+        """Start nodes that were stopped or killed. Return when they serve."""
         for number in numbers:
-            self.brokers[number].launch()
+            self.node(number).launch()
         for number in numbers:
-            self.brokers[number].wait_until_started(PATIENCE_S)
+            self.node(number).wait_until_started(PATIENCE_S)
 
     def create_topic(
         self,
@@ -247,7 +275,7 @@ class Cluster:
 
         The partition needs two living replicas. At the end both live; the old leader has truncated to the new one.
         """
-        old, new = self._only_leader_in_sync(topic, partition)
+        old, new = self.only_leader_in_sync(topic, partition)
         write()
         self.kill(old)
         self.restart(new)
@@ -256,7 +284,7 @@ class Cluster:
         self.wait(f"both replicas of {topic}-{partition}", lambda: self.in_sync(topic, partition) == {old, new})
         return old, new
 
-    def _only_leader_in_sync(self, topic: str, partition: int) -> tuple[int, int]:
+    def only_leader_in_sync(self, topic: str, partition: int) -> tuple[int, int]:
         """Kill the follower until only the leader is in sync, and return both.
 
         On a busy machine the controller can lose the leader's heartbeats before it misses the follower's, and choose
@@ -301,25 +329,35 @@ class Cluster:
         return len(found) == total and all(p.leader >= 0 and set(p.isrs) == set(p.replicas) for p in found)
 
     def _nodes(self) -> list[Node]:
-        return [*([self.controller] if self.brokers else []), *self.brokers.values()]
+        return [*self.controllers.values(), *self.brokers.values()]
 
     def _make_nodes(self) -> None:
-        voters = f"{CONTROLLER}@127.0.0.1:{self._keep_port()}"
-        controller = f"CONTROLLER://{voters.partition('@')[2]}"
+        addresses = {number: f"127.0.0.1:{self._keep_port()}" for number in self._controller_numbers}
+        shown = {number: self._address_for_nodes(number, address) for number, address in addresses.items()}
+        voters = ",".join(f"{number}@{address}" for number, address in shown.items())
         common = {**_EVERY_NODE, "controller.quorum.voters": voters}
-        self.controller = self._node(
-            CONTROLLER, "controller", {**common, "process.roles": "controller", "listeners": controller}
-        )
+        for number, address in addresses.items():
+            listeners = {
+                "listeners": f"CONTROLLER://{address}",
+                "advertised.listeners": f"CONTROLLER://{shown[number]}",
+            }
+            properties = {**common, "process.roles": "controller", **listeners}
+            self.controllers[number] = self._node(number, "controller", properties)
         for number in self._numbers:
             link = self._network.link(self._keep_port())
             internal = f"127.0.0.1:{self._keep_port()}"
+            for_nodes = self._address_for_nodes(number, internal)
             listeners = {
                 "listeners": f"CLIENT://127.0.0.1:{link.target},INTERNAL://{internal}{self._more_listeners}",
-                "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{internal}{self._more_listeners}",
+                "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{for_nodes}{self._more_listeners}",
             }
             properties = {**common, **_BROKER, **listeners, **self._properties}
             self.links[number], self._internal[number] = link, internal
             self.brokers[number] = self._node(number, "broker", properties)
+
+    def _address_for_nodes(self, number: int, address: str) -> str:
+        """Return the address at which other nodes reach the node that listens at ``address``."""
+        return address
 
     def _node(self, number: int, role: str, properties: Mapping[str, str]) -> Node:
         return Node(
@@ -329,14 +367,15 @@ class Cluster:
             properties=properties,
             heap_mib=_HEAP_MIB[role],
             release=self.release,
+            program=self._programs.get(number, Program.KAFKA),
         )
 
     def _format(self) -> None:
-        """Format the controller's directory by Kafka's tool. Copies with their own ids are the brokers' directories."""
+        """Format a controller's directory by Kafka's tool. Copies with their own ids are the other directories."""
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(self.controller.properties_file)]
         run_java("kafka.tools.StorageTool", *arguments, release=self.release)
         formatted = (self.controller.directory / "meta.properties").read_text().splitlines()
-        for node in self.brokers.values():
+        for node in self._nodes()[1:]:
             shutil.copytree(self.controller.directory, node.directory)
             directory_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             own = {"node.id": str(node.number), "directory.id": directory_id}

@@ -1,9 +1,11 @@
-"""A JVM of a cluster: Kafka's own main class on a log directory of ours, started, stopped or killed by its id."""
+"""A node of a cluster: Kafka or tidelog on a log directory of ours, started, stopped or killed by its process id."""
 
 from __future__ import annotations
 
+import enum
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +13,20 @@ from pathlib import Path
 from real_kafka.broker import BrokerError
 from real_kafka.java import java_command
 
-_STARTED = "Kafka Server started"
-_LOG_OF_THE_START = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
+
+class Program(enum.Enum):
+    """The program of a node. Another one may serve the node's directory after a restart."""
+
+    KAFKA = "Kafka Server started"
+    TIDELOG = "serving"
+
+    @property
+    def started(self) -> str:
+        """The words in the node's log once it serves."""
+        return self.value
+
+
+LOG_OF_THE_START = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
 """The logger that says when a server serves. All other loggers write warnings and errors."""
 
 
@@ -20,10 +34,20 @@ class Node:
     """A server of the cluster, at most one process at a time."""
 
     def __init__(
-        self, number: int, *, directory: Path, work: Path, properties: Mapping[str, str], heap_mib: int, release: str
+        self,
+        number: int,
+        *,
+        directory: Path,
+        work: Path,
+        properties: Mapping[str, str],
+        heap_mib: int,
+        release: str,
+        program: Program = Program.KAFKA,
     ) -> None:
         """Write the properties. ``directory`` must be formatted before the first start."""
         self.number = number
+        self.program = program
+        """The program of the next start."""
         self.directory = directory
         self.release = release
         self._heap_mib = heap_mib
@@ -43,23 +67,21 @@ class Node:
 
     @property
     def process_id(self) -> int:
-        """The process id of the running JVM."""
+        """The process id of the running program."""
         return self._running().pid
 
     def launch(self) -> None:
         """Start the process without waiting until it serves. Raise BrokerError if it runs already."""
         if self._process is not None:
             raise BrokerError(f"node {self.number} runs already")
-        command = java_command("kafka.Kafka", self.properties_file, heap_mib=self._heap_mib, release=self.release)
-        command.insert(1, _LOG_OF_THE_START)
         self._log_start = self.log_file.stat().st_size
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_until_started(self, timeout_s: float) -> None:
         """Return when the process serves. Raise BrokerError if it ends or the time is over."""
         deadline = time.monotonic() + timeout_s
-        while _STARTED not in self._log_of_this_run():
+        while self.program.started not in self._log_of_this_run():
             code = self._running().poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
@@ -79,8 +101,12 @@ class Node:
 
     def stop(self, timeout_s: float) -> None:
         """Shut down cleanly: leaderships move, checkpoints are written. Raise BrokerError on failure."""
-        process = self._running()
         self.ask_to_stop()
+        self.wait_until_stopped(timeout_s)
+
+    def wait_until_stopped(self, timeout_s: float) -> None:
+        """Return when the process has shut down cleanly. Raise BrokerError on failure."""
+        process = self._running()
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -89,6 +115,13 @@ class Node:
         self._process = None
         if code not in (0, 128 + signal.SIGTERM):
             raise BrokerError(f"node {self.number}: exit code {code}\n{self._tail()}")
+
+    def _command(self) -> list[str]:
+        if self.program is Program.TIDELOG:
+            return [sys.executable, "-m", "tidelog", "serve", str(self.properties_file)]
+        command = java_command("kafka.Kafka", self.properties_file, heap_mib=self._heap_mib, release=self.release)
+        command.insert(1, LOG_OF_THE_START)
+        return command
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

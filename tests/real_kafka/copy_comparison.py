@@ -12,6 +12,8 @@ compacted       Each batch of the copy equals, byte for byte, a batch that the l
                 unless the copy has a later record of the same key.
 epochs          Both leader epoch caches have the same epochs in that range with the same start offsets. Compaction may
                 remove an epoch's first records before they are copied, so there a start offset may be higher.
+                A leader that is killed after DeleteRecords may come back with an earlier log start than its cache.
+                Its batches tell the epochs of the offsets between them, and the copy has those.
 log start       The same offset.
 topic id        The same id in ``partition.metadata``.
 ==============  ======================================================================================================
@@ -132,7 +134,7 @@ def partition_differences(copy: Path, source: SourcePartition) -> Iterator[str]:
     if ids[0] != ids[1]:
         yield f"{ids[0]} instead of {ids[1]}"
     ours, theirs = ([*_in_range(path, source)] for path in (copy, source.directory))
-    yield from _epoch_differences(copy, source)
+    yield from _epoch_differences(copy, source, theirs)
     if source.served is None:
         yield from _byte_differences(ours, theirs)
     else:
@@ -181,8 +183,9 @@ def _key(record: Record) -> tuple[object, ...]:
     return record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
 
 
-def _epoch_differences(copy: Path, source: SourcePartition) -> Iterator[str]:
+def _epoch_differences(copy: Path, source: SourcePartition, batches: Sequence[StoredBatch]) -> Iterator[str]:
     ours, theirs = (_epochs(path, source.log_start, source.high_watermark) for path in (copy, source.directory))
+    theirs |= _forgotten_epochs(batches, source.log_start, min(theirs.values(), default=source.high_watermark))
     is_compacted = source.served is not None
     same = ours.keys() == theirs.keys() and all(
         start == theirs[epoch] or (is_compacted and start > theirs[epoch]) for epoch, start in ours.items()
@@ -200,6 +203,15 @@ def _epochs(directory: Path, log_start: int, high_watermark: int) -> dict[int, i
         for entry, end in zip(entries, ends, strict=True)
         if max(entry.start_offset, log_start) < min(end, high_watermark)
     }
+
+
+def _forgotten_epochs(batches: Sequence[StoredBatch], log_start: int, cache_start: int) -> dict[int, int]:
+    """Return the start offsets of the epochs that the batches below the leader epoch cache have."""
+    starts: dict[int, int] = {}
+    for batch in batches:
+        if batch.row.base_offset < cache_start:
+            starts.setdefault(batch.row.leader_epoch, max(batch.row.base_offset, log_start))
+    return starts
 
 
 def settings_of(admin: AdminClient, topics: Collection[str]) -> dict[str, dict[str, str | None]]:

@@ -18,10 +18,11 @@ from typing import Any
 from real_kafka.broker import CLUSTER_ID
 from storage.log.log_harness import LogHarness
 from tidelog.client import Address, ClientError, ClientSettings, Connection, open_connection
+from tidelog.client.connection.connection import Decoder, Values
 from tidelog.kernel import scan_batches
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.fetch_response import SnapshotId
+from tidelog.protocol.fetch_response import SnapshotId, read_fetch_response
 from tidelog.replication import BrokerLifecycle, BrokerState, LifecycleSettings, MetadataObserver, ObserverSettings
 from tidelog.replication.broker_lifecycle import EnterState, SendHeartbeat, SendRegistration, StopBroker
 from tidelog.replication.follower_commands import Append, SetHighWatermark, TruncateTo
@@ -33,22 +34,23 @@ from tidelog.replication.observer_messages import (
     AvoidNode,
     BeginSnapshot,
     DropSnapshot,
-    FetchedMetadata,
-    FetchedSnapshot,
     InstallSnapshot,
-    MetadataFetch,
     QuorumNode,
     SendFetch,
     SendFetchSnapshot,
-    SnapshotFetch,
     WriteQuorumState,
 )
 from tidelog.replication.registration_request import BrokerEndpoint, BrokerRegistrationRequest
 from tidelog.server.metadata.features import SUPPORTED
+from tidelog.server.metadata.observer.lifecycle_driver import heartbeat_values, registration_values
+from tidelog.server.metadata.observer.quorum_messages import (
+    Observer,
+    fetch_values,
+    fetched_metadata,
+    fetched_snapshot,
+    snapshot_values,
+)
 from tidelog.storage.epoch import EpochEndOffset
-
-_TOPIC_ID = uuid.UUID(int=1)
-_TOPIC = "__cluster_metadata"
 
 
 class MetadataCopy:
@@ -97,6 +99,13 @@ class JoiningBroker:
             features=SUPPORTED,
             log_dirs=self.log_dirs,
             rack="r",
+        )
+        self.names = Observer(
+            cluster_id=CLUSTER_ID,
+            node_id=number,
+            directory_id=self.log_dirs[0],
+            fetch_max_bytes=1 << 20,
+            snapshot_max_bytes=700,  # several pieces, and none ends with a batch
         )
         self.lifecycle = BrokerLifecycle(self.registration, LifecycleSettings(heartbeat_interval_ms=400))
         self.quorum_states: list[tuple[int, int]] = []
@@ -195,7 +204,9 @@ class JoiningBroker:
 
         task.add_done_callback(ended)
 
-    async def _send(self, node: QuorumNode, purpose: str, api: ApiKey, values: dict[str, Any]) -> Any:
+    async def _send(
+        self, node: QuorumNode, purpose: str, api: ApiKey, values: Values, decode: Decoder | None = None
+    ) -> Any:
         """Return the response, or None without one."""
         key = (node.host, node.port, purpose)
         connection = self._connections.get(key)
@@ -204,16 +215,16 @@ class JoiningBroker:
                 address = Address(node.host, node.port)
                 settings = ClientSettings(bootstrap=(address,), request_timeout_ms=2000)
                 connection = self._connections[key] = await open_connection(address, settings, setup_timeout_ms=2000)
-            return await connection.send(api, values)
+            return await connection.send(api, values, decode=decode)
         except ClientError:
             return None
 
     async def _send_life(self, command: SendRegistration | SendHeartbeat) -> None:
         leader = self.observer.leader
         if isinstance(command, SendRegistration):
-            api, values = ApiKey.BROKER_REGISTRATION, self._registration_values(command.request)
+            api, values = ApiKey.BROKER_REGISTRATION, registration_values(command.request)
         else:
-            api, values = ApiKey.BROKER_HEARTBEAT, _heartbeat_values(command)
+            api, values = ApiKey.BROKER_HEARTBEAT, heartbeat_values(command.request)
         answer = None if leader is None else await self._send(leader, "life", api, values)
         error = ErrorCode.NOT_CONTROLLER if answer is None else ErrorCode(answer.error_code)
         if error is not ErrorCode.NONE:
@@ -228,118 +239,19 @@ class JoiningBroker:
         )
         return self.take(self.lifecycle.heartbeat_response(command.number, error, response, now_ms()))
 
-    def _registration_values(self, request: BrokerRegistrationRequest) -> dict[str, Any]:
-        return {
-            "broker_id": request.broker_id,
-            "cluster_id": request.cluster_id,
-            "incarnation_id": request.incarnation_id,
-            "listeners": [one._asdict() for one in request.listeners],
-            "features": [
-                {"name": name, "min_supported_version": levels.oldest, "max_supported_version": levels.latest}
-                for name, levels in request.features.items()
-            ],
-            "rack": request.rack,
-            "log_dirs": request.log_dirs,
-            "previous_broker_epoch": request.previous_broker_epoch,
-        }
-
     async def _send_fetch(self, command: SendFetch | SendFetchSnapshot) -> None:
         if isinstance(command, SendFetch):
-            answer = await self._send(command.node, "fetch", ApiKey.FETCH, self._fetch_values(command.request))
+            values = fetch_values(self.names, command.request, self.copy.log.log_start_offset)
+            answer = await self._send(command.node, "fetch", ApiKey.FETCH, values, read_fetch_response)
         else:
-            values = self._snapshot_values(command.request)
+            values = snapshot_values(self.names, command.request)
             answer = await self._send(command.node, "fetch", ApiKey.FETCH_SNAPSHOT, values)
         if answer is None:
             return self.take(self.observer.fail_request(command.number, now_ms()))
         if isinstance(command, SendFetch):
-            return self.take(self.observer.fetched(command.number, _fetched(answer), now_ms()))
-        return self.take(self.observer.fetched_snapshot(command.number, _piece(answer), now_ms()))
-
-    def _fetch_values(self, request: MetadataFetch) -> dict[str, Any]:
-        partition = {
-            "partition": 0,
-            "current_leader_epoch": request.leader_epoch,
-            "fetch_offset": request.offset,
-            "last_fetched_epoch": request.last_fetched_epoch,
-            "log_start_offset": self.copy.log.log_start_offset,
-            "partition_max_bytes": 0,
-            "replica_directory_id": self.log_dirs[0],
-            "high_watermark": request.high_watermark,
-        }
-        return {
-            "cluster_id": CLUSTER_ID,
-            "replica_state": {"replica_id": self.registration.broker_id, "replica_epoch": -1},
-            "max_wait": 500,
-            "min_bytes": 0,
-            "max_bytes": 1 << 20,
-            "topics": [{"topic_id": _TOPIC_ID, "partitions": [partition]}],
-            "forgotten_topics_data": [],
-        }
-
-    def _snapshot_values(self, request: SnapshotFetch) -> dict[str, Any]:
-        partition = {
-            "partition": 0,
-            "current_leader_epoch": request.leader_epoch,
-            "snapshot_id": request.snapshot_id._asdict(),
-            "position": request.position,
-            "replica_directory_id": self.log_dirs[0],
-        }
-        return {
-            "cluster_id": CLUSTER_ID,
-            "replica_id": self.registration.broker_id,
-            "max_bytes": 700,  # several pieces, and none ends with a batch
-            "topics": [{"name": _TOPIC, "partitions": [partition]}],
-        }
+            return self.take(self.observer.fetched(command.number, fetched_metadata(answer), now_ms()))
+        return self.take(self.observer.fetched_snapshot(command.number, fetched_snapshot(answer), now_ms()))
 
 
 def now_ms() -> int:
     return int(time.monotonic() * 1000)
-
-
-def _heartbeat_values(command: SendHeartbeat) -> dict[str, Any]:
-    request = command.request
-    return {
-        "broker_id": request.broker_id,
-        "broker_epoch": request.broker_epoch,
-        "current_metadata_offset": request.metadata_offset,
-        "want_fence": request.wants_fence,
-        "want_shut_down": request.wants_shutdown,
-        "offline_log_dirs": tuple(request.offline_dirs),
-    }
-
-
-def _fetched(answer: Any) -> FetchedMetadata:
-    if answer.error_code or not answer.responses:
-        return FetchedMetadata(top_level_error=ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
-    part = answer.responses[0].partitions[0]
-    diverging, snapshot = part.diverging_epoch, part.snapshot_id
-    return FetchedMetadata(
-        error=ErrorCode(part.error_code),
-        leader_id=part.current_leader.leader_id,
-        leader_epoch=part.current_leader.leader_epoch,
-        endpoints=_endpoints(answer),
-        high_watermark=part.high_watermark,
-        diverging=EpochEndOffset(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
-        snapshot_id=SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot.epoch >= 0 else None,
-        records=bytes(part.records or b""),
-    )
-
-
-def _piece(answer: Any) -> FetchedSnapshot:
-    if answer.error_code or not answer.topics:
-        return FetchedSnapshot(top_level_error=ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
-    part = answer.topics[0].partitions[0]
-    return FetchedSnapshot(
-        error=ErrorCode(part.error_code),
-        leader_id=part.current_leader.leader_id,
-        leader_epoch=part.current_leader.leader_epoch,
-        endpoints=_endpoints(answer),
-        snapshot_id=SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
-        position=part.position,
-        size=part.size,
-        data=bytes(part.unaligned_records or b""),
-    )
-
-
-def _endpoints(answer: Any) -> dict[int, QuorumNode]:
-    return {one.node_id: QuorumNode(one.node_id, one.host, one.port) for one in answer.node_endpoints}

@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from real_kafka.cluster import PATIENCE_S, Cluster
-from real_kafka.cluster_link import Way
 from real_kafka.cluster_load import TOPICS, Load, LoadSize
 from real_kafka.copied_cluster import everything
 from real_kafka.copy_comparison import source_partitions, wait_for_true_copy
@@ -28,6 +27,7 @@ from real_kafka.stored_batches import batches_of_partition
 from snapshot_checks import digests
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.log_view import LogView
+from tidelog.testing.cluster.route import Way
 
 LOSSY = "lossy"
 """The topic of the unclean election."""

@@ -21,7 +21,7 @@ NOT_IN_KIO = {ApiKey.API_VERSIONS: 4, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE
 
 NOT_SERVED = {
     *range(38, 42),  # delegation tokens
-    *(64, 80, 81, 94),  # brokers and voters that join or leave the cluster
+    *(80, 81, 94),  # voters that join or leave the quorum
     *range(76, 80),  # share groups
     *range(83, 88),  # the state of share groups
     *(88, 89, 93),  # streams groups

@@ -33,7 +33,7 @@ from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, Clus
 from tidelog.server.metadata.requests import NewPartitions, NewTopic
 from tidelog.storage.checkpoint import CleanShutdownFile, MetaProperties
 from tidelog.storage.fs import LOCAL
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 
@@ -110,7 +110,7 @@ class OwnNode:
         endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", self.ports[0])
         await metadata.register_broker([endpoint], [properties.directory_id], previous_epoch=marker.read())
         await work(metadata)
-        await metadata.shut_down_broker()
+        await metadata.leave()
         marker.write(metadata.broker_epoch)
         await metadata.close()
 

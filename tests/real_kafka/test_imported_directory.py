@@ -13,7 +13,7 @@ from golden_sets import FORMATS, manifest
 from real_kafka.broker import Broker
 from served_records import served_entries
 from server.server_process import serving
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -19,7 +19,6 @@ import pytest
 import tidelog
 from real_kafka.broker import BrokerError
 from real_kafka.cluster import Cluster
-from real_kafka.cluster_link import Way
 from real_kafka.cluster_load import CODECS, GROUP, GROUP_IN_TRANSACTIONS, TOPICS
 from real_kafka.copied_cluster import SMALLEST_SEGMENT, client_of, everything, go_on, partitions_of, started
 from real_kafka.copy_comparison import (
@@ -52,6 +51,7 @@ from served_records import served_until
 from snapshot_checks import digests
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG, codec_name, codec_of
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
+from tidelog.testing.cluster.route import Way
 
 pytestmark = pytest.mark.kafka
 

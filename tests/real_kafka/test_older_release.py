@@ -18,7 +18,7 @@ from real_kafka.java import OLDER
 from real_kafka.kafka_tools import KafkaTools
 from served_records import served_entries
 from server.server_process import serving
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 

@@ -44,7 +44,7 @@ from real_kafka.release_directory import (
 from served_records import served_entries
 from server.server_process import serving
 from tidelog.storage.manager.recovery.directory_recovery import recover
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 

@@ -33,7 +33,7 @@ from tidelog.server.metadata.kraft.snapshot import image_records
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import QuotaChange
 from tidelog.storage.fs import LOCAL
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 

@@ -12,6 +12,7 @@ from tidelog.replication.broker_sessions import (
     CONTROLLED_SHUTDOWN,
     FENCED,
     NO_ACTIVE_BROKER,
+    NO_OFFSET,
     SHUTDOWN_NOW,
     UNFENCED,
     BrokerControlState,
@@ -19,7 +20,6 @@ from tidelog.replication.broker_sessions import (
     RegisteredBroker,
     SessionKey,
     StaleSession,
-    UsableBroker,
 )
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -113,9 +113,7 @@ class TestSessions:
         sessions.record_contact(key(0), 0)
         stale = sessions.take_stale(TIMEOUT_MS + 1, lambda _broker: epoch)
         assert stale == StaleSession(key(0), is_current)
-        assert list(sessions.usable_brokers(lambda _: None)) == (
-            [] if epoch is None else [UsableBroker(0, None, False)]
-        )
+        assert sessions.lowest_active_offset == (NO_ACTIVE_BROKER if epoch is None else NO_OFFSET)
 
     @pytest.mark.parametrize(("timeout_ms", "interval_ms"), [(9000, 1125), (8, 1), (1, 1)])
     def test_the_interval_of_checks(self, timeout_ms: int, interval_ms: int) -> None:
@@ -278,7 +276,7 @@ class TestHeartbeats:
             Cluster().next_state(3)
 
 
-class TestOffsetsAndPlacement:
+class TestOffsets:
     def test_active_brokers_by_their_offset(self) -> None:
         cluster = Cluster()
         for broker, offset in ((1, 800), (2, 400), (3, 100)):
@@ -289,22 +287,3 @@ class TestOffsetsAndPlacement:
             cluster.sessions.fence(broker)
         assert lowest == [100, 400, 800]
         assert cluster.sessions.lowest_active_offset == NO_ACTIVE_BROKER == 9_223_372_036_854_775_807
-
-    def test_new_partitions_go_to_brokers_that_do_not_shut_down(self) -> None:
-        def rack_of(broker: int) -> str:
-            return "rack1" if broker % 2 == 0 else "rack2"
-
-        cluster = Cluster()
-        assert not list(cluster.sessions.usable_brokers(rack_of))
-        for broker in range(4):
-            cluster.register(broker, offset=100)
-        cluster.register(2, offset=98)
-        cluster.register(4, is_fenced=True, offset=100)
-        assert cluster.sessions.lowest_active_offset == 98
-        everybody = {UsableBroker(broker, rack_of(broker), broker == 4) for broker in range(5)}
-        assert set(cluster.sessions.usable_brokers(rack_of)) == everybody
-        cluster.sessions.begin_controlled_shutdown(2, 0)
-        assert cluster.sessions.lowest_active_offset == 100
-        assert {broker.id for broker in cluster.sessions.usable_brokers(rack_of)} == {0, 1, 3, 4}
-        uncordoned = cluster.sessions.usable_brokers(rack_of, lambda broker: broker != 3)
-        assert {broker.id for broker in uncordoned} == {0, 1, 4}

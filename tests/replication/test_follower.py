@@ -298,7 +298,7 @@ class TestErrors:
         asked, response = position(driver), FetchedPartition(records=encode([(5, "a")]), high_watermark=2)
         driver.fails_with = error
         executed = driver.run(driver.follower.fetched(asked, response, 0))
-        assert executed[1:] == (BackOff(error_code=error.code, until_ms=100, needs_metadata=False),)
+        assert executed[1:] == (BackOff(error_code=error.code, until_ms=100, needs_metadata=False, message=str(error)),)
         assert driver.follower.poll(100) == asked
         driver.run(driver.follower.fetched(asked, response, 100))
         assert driver.log.end_offset == 2

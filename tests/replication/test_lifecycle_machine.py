@@ -341,13 +341,6 @@ class LifecycleMachine(RuleBasedStateMachine):
         assert self.sessions.lowest_active_offset == self.lowest_offset()
 
     @invariant()
-    def placement_skips_brokers_that_shut_down(self) -> None:
-        usable = {(broker.id, broker.is_fenced) for broker in self.sessions.usable_brokers(lambda _broker: None)}
-        assert usable == {
-            (broker.id, broker.is_fenced) for broker in self.registered.values() if broker.id not in self.shutdown_ends
-        }
-
-    @invariant()
     def a_broker_is_never_stuck(self) -> None:
         for node in self.nodes.values():
             if node.core.state is not BrokerState.SHUTTING_DOWN:

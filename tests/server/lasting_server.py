@@ -9,7 +9,7 @@ from typing import Self
 
 from server.harness import KEEPING
 from server.server_process import ServerProcess
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 
 class LastingServer:

@@ -63,7 +63,7 @@ def records_come_and_go(data: DataHome) -> None:
     assert data.produce(records(b"a" * 100), acks=1).error_code == 0
     data.append(b"b", topic="forced")
     assert data.fetch("t", 1).error_code == 0
-    data.home.run(lambda: data.home.broker.metadata.bump_leader_epoch(data.partition().topic_partition))
+    data.home.run(lambda: data.home.broker.controller.bump_leader_epoch(data.partition().topic_partition))
     data.append(b"in the next epoch")
     part = {"partition_index": 0, "offset": -1}
     deleted = data.client.call(ApiKey.DELETE_RECORDS, topics=[{"name": "t", "partitions": [part]}], timeout=60_000)

@@ -44,7 +44,7 @@ def test_kafkas_own_file_is_taken(tmp_path: Path) -> None:
 def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text(
-        "process.roles=controller\nzookeeper.connect=localhost\nlisteners=SSL://:1\n"
+        "process.roles=broker,controller\nzookeeper.connect=localhost\nlisteners=SSL://:1\n"
         "max.connections.per.ip.overrides=x\ncontroller.quorum.voters=1@a:1,2@b:1\n"
         "authorizer.class.name=my.Authorizer\nremote.log.storage.system.enable=true\n"
     )
@@ -53,7 +53,6 @@ def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
     for named in (
         "node.id has to be set",
         "zookeeper.connect",
-        "process.roles: a node without the broker role is not supported",
         "controller.quorum.voters",
         "ssl.keystore.location: listener SSL needs a key",
         "max.connections.per.ip.overrides",

@@ -161,8 +161,7 @@ class Replica:
         self._checked_from = None
 
     def _add(self, first: int, prints: list[int]) -> None:
-        if first > len(self.prints):
-            self.prints.extend([NO_RECORD] * (first - len(self.prints)))
+        self._fill(self.prints, first)
         self.prints.extend(prints)
         self.written.update(prints)
         epoch = prints[0] >> EPOCH_SHIFT
@@ -182,13 +181,30 @@ class Replica:
         for base_offset, prints in self._batches():
             # A batch that the log start splits is stored whole.
             self._add(max(base_offset, self.start), prints[max(0, self.start - base_offset) :])
+        self._fill(self.prints, self._active_base)
         self._require_agreement()
 
     def _stored(self) -> list[int]:
+        """Read the print of each offset from the log start on."""
         found: list[int] = []
         for base_offset, prints in self._batches():
+            self._fill(found, base_offset - self.start)
             found += prints[max(0, self.start - base_offset) :]
+        self._fill(found, self._active_base - self.start)
         return found
+
+    @property
+    def _active_base(self) -> int:
+        """The base offset of the active segment. A log that started over has no records below it.
+
+        A power loss in between may bring an old segment back: then the log start lies below this offset.
+        """
+        return self.log.base_offsets[-1]
+
+    @staticmethod
+    def _fill(prints: list[int], end: int) -> None:
+        """Add the offsets below ``end`` that have no record."""
+        prints.extend([NO_RECORD] * (end - len(prints)))
 
     def _batches(self) -> Iterator[tuple[int, list[int]]]:
         for data, _ in self.log.read_through(self.start, self.log.end_offset, _EVERYTHING):

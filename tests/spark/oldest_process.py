@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from spark_jvm import plain_environment
+
 TESTS = Path(__file__).resolve().parents[1]
 INTERPRETER = TESTS.parent / ".venv-spark40" / "bin" / "python"
 PATIENCE_S = 200
@@ -27,7 +29,7 @@ class OldestSpark:
     def __init__(self, program: str, directory: Path) -> None:
         """Start the module ``program``. ``directory`` takes Spark's own files."""
         assert INTERPRETER.exists(), "`make spark40` makes its environment"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+        environment = plain_environment()
         paths = [str(TESTS), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         answers, descriptor = os.pipe()

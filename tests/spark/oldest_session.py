@@ -25,8 +25,6 @@ def new_session(directory: Path) -> SparkSession:
         "spark.local.dir": str(directory / "local"),
         "spark.sql.session.timeZone": "UTC",
         "spark.pyspark.python": sys.executable,
-        # The JVM lives only briefly, so it must start quickly.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",

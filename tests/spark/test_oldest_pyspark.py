@@ -6,11 +6,12 @@ all of them.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from spark_jvm import plain_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERPRETER = ROOT / ".venv-spark40" / "bin" / "python"
@@ -44,9 +45,7 @@ def test_the_examples_of_the_docs() -> None:
 
 def run_tests_there(*arguments: str, marked: str = "spark and not slow") -> None:
     assert INTERPRETER.exists(), "`make spark40` makes its environment"
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTEST"))
-    }
+    environment = plain_environment()
     version = subprocess.run(
         [INTERPRETER, "-c", "import pyspark; print(pyspark.__version__)"],
         env=environment,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +12,7 @@ import pytest
 
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, manifest
+from spark_jvm import plain_environment
 
 SCRIPT = Path(__file__).with_name("plain_session.py")
 
@@ -42,10 +42,9 @@ def lacking(tmp_path: Path) -> Path:
 
 @pytest.mark.spark
 def test_plain_sessions_find_the_source(golden: GoldenFactory, lacking: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
         [sys.executable, SCRIPT, golden(FLIGHTS), lacking],
-        env=environment,
+        env=plain_environment(),
         capture_output=True,
         text=True,
         timeout=1000,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import GoldenFactory
-from golden_sets import FLIGHTS, FORMATS, SCENARIOS, manifest
+from golden_sets import CLUSTER, FLIGHTS, FORMATS, SCENARIOS, UNCLEAN_ELECTION, manifest
 from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import options_of
 from spark.test_java_pattern import PATTERNS, TOPICS
@@ -118,6 +118,20 @@ def test_tables_of_batches_and_segments(load: Load, golden: GoldenFactory) -> No
         on_disk = list(log_dir.glob("flights*/*.log"))
         assert segments.count() == len(on_disk)
         assert segments.where("isActive").count() == segments.select("topic", "partition").distinct().count()
+
+
+def test_replicas_of_several_brokers(load: Load, golden: GoldenFactory) -> None:
+    """Records of the new leader are read after an unclean election, and with ``replica`` those of the old one."""
+    root = golden(CLUSTER, UNCLEAN_ELECTION)
+    dirs = ",".join(str(root / f"broker{node}") for node in (1, 2, 3))
+    counts = {
+        choice: load(dirs, subscribe="lossy,plain", replica=choice).groupBy("topic").count().collect()
+        for choice in ("leader", "2")
+    }
+    assert {choice: {row["topic"]: row["count"] for row in found} for choice, found in counts.items()} == {
+        "leader": {"lossy": 50, "plain": 1250},
+        "2": {"lossy": 70, "plain": 1250},
+    }
 
 
 def test_batch_metadata_and_control_records(load: Load, golden: GoldenFactory) -> None:

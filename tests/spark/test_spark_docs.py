@@ -19,6 +19,7 @@ from tidelog.spark.read.options import (
     STREAM_ONLY,
     OnCorrupt,
     ReadOptions,
+    ReplicaChoice,
     Until,
 )
 from tidelog.spark.read.schema import Mode, columns_of
@@ -49,9 +50,9 @@ def test_the_table_of_options_is_that_of_the_code() -> None:
 
 def test_the_table_of_a_streams_options_is_that_of_the_code() -> None:
     table = rows(section("Streams"))
-    assert [row[0].strip("`") for row in table] == ["startingOffsets", *ENDING, "mode", *STREAM_ONLY]
+    assert [row[0].strip("`") for row in table] == ["startingOffsets", *ENDING, "mode", "replica", *STREAM_ONLY]
     given = {row[0].strip("`"): row[1].strip("`") for row in table if row[1].startswith("`")}
-    assert len(given) == 3
+    assert len(given) == 4
     assert StreamOptions.parse(options_of("d") | given) == StreamOptions.parse(options_of("d"))
 
 
@@ -63,7 +64,7 @@ def test_defaults_are_those_of_the_code() -> None:
 
 def test_words_of_options_are_those_of_the_code() -> None:
     meaning = {row[0].strip("`"): row[2] for row in rows(section("Options"))}
-    for option, words in (("onCorrupt", OnCorrupt), ("mode", Mode), ("until", Until)):
+    for option, words in (("onCorrupt", OnCorrupt), ("mode", Mode), ("until", Until), ("replica", ReplicaChoice)):
         assert set(re.findall(r"`(\w+)`", meaning[option])) == {word.value for word in words}
     ends = [row[0].strip("`") for row in rows(section("Where a read ends"))]
     assert ends == ["until", *(word.value for word in Until)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from log_maker import mark_clean, plain, write_segment
+from spark_jvm import plain_environment
 
 SCRIPT = Path(__file__).with_name("dying_session.py")
 
@@ -39,7 +40,7 @@ def sunk(sink: Path) -> Iterator[tuple[int, int]]:
 @pytest.mark.parametrize("offset", [5, 45], ids=["first-batch", "later-batch"])
 @pytest.mark.parametrize(("point", "runs"), [("planned", 2), ("reading", 1), ("read", 2)])
 def test_each_record_once(root: Path, tmp_path: Path, point: str, runs: int, offset: int) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    environment = plain_environment()
     environment |= {"DYING_AT": point, "DYING_OFFSET": str(offset), "DYING_MARK": str(tmp_path / "died")}
     environment["PYTHONPATH"] = os.pathsep.join([str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")])
     command = [sys.executable, *map(str, (SCRIPT, root, tmp_path / "checkpoint", tmp_path / "sink"))]

@@ -109,6 +109,16 @@ class TestContents:
         assert bytes(2 * S) in states
         assert not any(state and len(state) == 2 * S and b"o" in state for state in states)
 
+    def test_bytes_behind_the_end_are_zeros_when_the_file_grows(self, disk: SimulatedDisk) -> None:
+        put(disk, OTHER, b"1" * 100)
+        put(disk, OTHER, b"2" * 100, 100)
+        short = [one for one in map(disk.after_crash, range(100)) if len(one.files().get(OTHER) or b"") == 100]
+        assert short
+        for survivor in short:
+            with survivor.open(OTHER, write=True) as file:
+                file.allocate(200)
+                assert file.pread(100, 100) == bytes(100)
+
     def test_allocated_ones_are_zeros_or_not_there(self, disk: SimulatedDisk) -> None:
         with disk.open(FILE, write=True) as file:
             file.allocate(4 * S)
@@ -395,6 +405,14 @@ class TestLinks:
             assert (one.stat(FILE).links, one.stat(OTHER).links) == (2, 2)
             put(one, FILE, b"later")
             assert one.files()[OTHER].startswith(b"later")
+
+    def test_a_directory_with_another_name_of_the_file_is_no_ancestor_of_it(self, disk: SimulatedDisk) -> None:
+        disk.make_dir(HOME / "below")
+        assert disk.link(FILE, HOME / "below" / "other")
+        with pytest.raises(StorageError, match="it is a directory"):
+            disk.rename(FILE, HOME / "below")
+        with pytest.raises(StorageError, match="not empty"):
+            disk.rename(HOME / "below" / "other", HOME / "below")
 
     def test_a_name_is_removed_and_the_file_stays(self, disk: SimulatedDisk) -> None:
         disk.link(FILE, OTHER)

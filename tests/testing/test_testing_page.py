@@ -11,13 +11,14 @@ import pytest
 import tidelog.testing
 from project.tree import ROOT
 from tidelog.testing import pytest_plugin
+from tidelog.testing.cluster.cluster_nodes import ClusterBroker
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 
 
 pytest_plugins = ("pytester",)
 
-BROKER, HELD, FIXTURES, CRASH = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+BROKER, CLUSTER, HELD, FIXTURES, CRASH = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
 def printed(example: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -34,6 +35,10 @@ def test_the_example_of_a_crash_runs(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_example_of_a_broker_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(BROKER, capsys) == [str([b"first", b"second", b"third"])]
+
+
+def test_the_example_of_a_cluster_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(CLUSTER, capsys) == ["True", str([b"after a kill", b"disconnected"])]
 
 
 def test_the_example_of_manual_time_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,6 +61,10 @@ def test_the_names_exist() -> None:
         assert hasattr(tidelog.testing.SimulatedDisk, name) or name == "simulated_disk", name
     for name in re.findall(r"\bbroker\.(\w+)", PAGE):
         assert hasattr(tidelog.testing.Broker, name), name
+    for name in re.findall(r"\bcluster\.(\w+)\(", PAGE):
+        assert hasattr(tidelog.testing.Cluster, name), name
+    for name in re.findall(r"\bcluster\.brokers\[1\]\.(\w+)\(", PAGE):
+        assert hasattr(ClusterBroker, name), name
 
 
 def test_tidelog_does_not_import_it() -> None:

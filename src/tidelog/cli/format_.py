@@ -28,6 +28,7 @@ from tidelog.server.metadata.kraft.formatting import (
     plan_format,
 )
 from tidelog.server.metadata.kraft.quorum import controller_endpoint, static_voters
+from tidelog.server.network.endpoint import is_controller
 from tidelog.server.start_settings import StartSettings
 from tidelog.storage.checkpoint import MetaProperties, uuid_from_text, uuid_to_text
 from tidelog.storage.fs import LOCAL
@@ -58,9 +59,7 @@ _VOTER = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(
     metavar="ID@HOST:PORT:DIRECTORY-ID",
     help="Like --standalone, with the voter's address and directory id. Only this node can be the voter.",
 )
-@click.option(
-    "--no-initial-controllers", "-N", is_flag=True, help="Refused: a node without a quorum cannot serve by itself."
-)
+@click.option("--no-initial-controllers", "-N", is_flag=True, help="Only for a broker without the controller role.")
 @click.option(
     "--release-version", "-r", "release", metavar="VERSION", help="Features of an older release, such as 4.0."
 )
@@ -96,8 +95,8 @@ def format_(
 
     Each gets a meta.properties file with the ids of cluster, node and directory. The metadata directory also gets a
     snapshot with the features and users of the new cluster. It includes the quorum's voter, unless the file names it in
-    controller.quorum.voters. The files are those of Kafka 4.4, so either server starts on them. Look at the plan first;
-    with --apply the files are written.
+    controller.quorum.voters. The files are those of Kafka 4.4, so either server starts on them. A broker without the
+    controller role gets only the first file. Look at the plan first; with --apply the files are written.
 
     The command `tidelog serve` formats a new directory by itself, like --standalone. Use this command for other
     features, an id of your own, or users from the start.
@@ -113,12 +112,18 @@ def format_(
     """
     config = BrokerConfig.load(file)
     node_id = StartSettings.of(config).node_id
-    if no_initial_controllers:
+    has_controller = is_controller(config)
+    if not has_controller and (standalone or initial_controllers or release or features or users):
+        raise click.UsageError(
+            "the file is of a broker alone (process.roles): voters, features and users are formatted with its"
+            " controllers. Give only --cluster-id and --config."
+        )
+    if no_initial_controllers and has_controller:
         raise click.UsageError(
             "--no-initial-controllers formats a node that waits for a quorum of others; here a node is its own: use"
             " --standalone."
         )
-    voter = _voter(config, node_id, standalone=standalone, text=initial_controllers)
+    voter = _voter(config, node_id, standalone=standalone, text=initial_controllers) if has_controller else None
     levels = feature_levels(release, dict(map(_level, features)), voters_in_log=voter is not None)
     metadata_directory = metadata_directory_of(config)
     request = FormatRequest(
@@ -129,6 +134,7 @@ def format_(
         cluster_id=cluster_id,
         first_records=bootstrap_records(levels, [scram_credential(text) for text in users]),
         directory_ids={} if voter is None or voter[1] is None else {metadata_directory: voter[1]},
+        is_controller=has_controller,
     )
     plan = plan_format(LOCAL, request)
     if plan.formatted and not ignore_formatted:
@@ -209,6 +215,12 @@ def _row(request: FormatRequest, plan: FormatPlan, path: Path, properties: MetaP
 
 
 def _notes(request: FormatRequest, levels: Mapping[str, int], *, is_applied: bool) -> Iterator[str]:
+    if request.is_controller:
+        yield from _first_records(request, levels)
+    yield "Done." if is_applied else "Nothing was written. Use --apply to format."
+
+
+def _first_records(request: FormatRequest, levels: Mapping[str, int]) -> Iterator[str]:
     others = ", ".join(f"{name}={level}" for name, level in sorted(levels.items()) if name != METADATA_VERSION)
     level = levels[METADATA_VERSION]
     yield f"The cluster begins with {METADATA_VERSION}={level} ({release_name(level)}), {others}."
@@ -216,4 +228,3 @@ def _notes(request: FormatRequest, levels: Mapping[str, int], *, is_applied: boo
     if users:
         names = ", ".join(f"{user['name']} ({ScramMechanism(user['mechanism']).title})" for user in users)
         yield f"Users of the new cluster: {names}."
-    yield "Done." if is_applied else "Nothing was written. Use --apply to format."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.replicas import TargetReplicas
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.targets import each_target, select
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
 from tidelog.inspect.record_rows import iso_time
+from tidelog.model import TopicPartition
 from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryCondition
@@ -18,6 +21,7 @@ from tidelog.storage.log.view.directory_state import DirectoryCondition
 OFFSETS = ("log_start", "high_watermark", "last_stable", "log_end")
 TIMES = ("first_timestamp", "last_timestamp")
 COLUMNS = ("topic", "partition", "segments", "bytes", *OFFSETS, *TIMES, "formats", "leader_epoch", "topic_id")
+LogEnds = Mapping[tuple[Path, TopicPartition], int | None]
 
 
 @click.command()
@@ -31,6 +35,9 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
     process. For each partition it has offsets, sizes, first and last timestamp, formats (of each segment's first
     batch), leader epoch and leftover files of a crash. The command is cheap, because it hardly reads log files.
 
+    The directories of several brokers of one cluster have two more columns. The role is that in the newest cluster
+    metadata among them, and lag is the distance to the leader's log end. To compare the records, use compare.
+
     Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
 
     \b
@@ -43,18 +50,39 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
     found = each_target(
         targets, lambda target: describe_directory(BY_PATH, target.path, only=target.only, threads=threads), exit_code
     )
+    replicas = TargetReplicas.of(targets)
     described = [directory for _, directory in found]
+    ends = {(one.path, part.partition): part.log_end for one in described for part in one.partitions}
     if any(part.error is not None for directory in described for part in directory.partitions):
         exit_code.at_least(UNREADABLE)
     return Report(
-        rows=[row for directory in described for row in _rows(directory)],
-        tables=[_table(directory) for directory in described],
-        notes=[note for directory in described for note in _notes(directory)],
+        rows=[row for directory in described for row in _rows(directory, replicas, ends)],
+        tables=[_table(directory, replicas, ends) for directory in described],
+        notes=[*(note for directory in described for note in _notes(directory)), *_lags(replicas, ends)],
         exit_code=exit_code,
     )
 
 
-def _rows(directory: DirectoryInfo) -> Iterator[Row]:
+def _lag(replicas: TargetReplicas, ends: LogEnds, path: Path, partition: TopicPartition) -> int | None:
+    """Return the distance to the log end of the leader's replica, or None if the partition has no other replicas."""
+    chosen = replicas.chosen_path(path, partition)
+    leaders, own = None if chosen is None else ends.get((chosen, partition)), ends.get((path, partition))
+    return None if leaders is None or own is None else leaders - own
+
+
+def _lags(replicas: TargetReplicas, ends: LogEnds) -> Iterator[str]:
+    if not replicas.chosen:
+        return
+    lags = {place: _lag(replicas, ends, *place) for place in ends}
+    behind = {place: lag for place, lag in lags.items() if lag}
+    yield replicas.note
+    yield (
+        f"{len(replicas.chosen):,} partitions lie in the directories of several brokers; {len(behind):,} replicas end"
+        " at another offset than the leader's."
+    )
+
+
+def _rows(directory: DirectoryInfo, replicas: TargetReplicas, ends: LogEnds) -> Iterator[Row]:
     """Yield a row for each partition, or a single row if the directory has none."""
     meta = directory.meta
     head = {
@@ -65,7 +93,15 @@ def _rows(directory: DirectoryInfo) -> Iterator[Row]:
         "directory_id": None if meta is None or meta.directory_id is None else uuid_to_text(meta.directory_id),
     }
     for partition in directory.partitions or (None,):
-        yield head | _partition_row(partition)
+        yield head | _partition_row(partition) | _role(directory, partition, replicas, ends)
+
+
+def _role(
+    directory: DirectoryInfo, part: PartitionInfo | None, replicas: TargetReplicas, ends: LogEnds
+) -> dict[str, object]:
+    role = None if part is None else replicas.role_of(directory.path, part.partition)
+    lag = None if part is None else _lag(replicas, ends, directory.path, part.partition)
+    return {"role": None if role is None else role.value, "lag": lag}
 
 
 def _partition_row(part: PartitionInfo | None) -> dict[str, object]:
@@ -82,9 +118,11 @@ def _partition_row(part: PartitionInfo | None) -> dict[str, object]:
     return row
 
 
-def _table(directory: DirectoryInfo) -> Table:
-    rows = [_partition_row(part) for part in directory.partitions]
-    columns = list(COLUMNS) + [name for name in ("leftovers", "error") if any(row[name] for row in rows)]
+def _table(directory: DirectoryInfo, replicas: TargetReplicas, ends: LogEnds) -> Table:
+    rows = [_partition_row(part) | _role(directory, part, replicas, ends) for part in directory.partitions]
+    has_roles = any(row["role"] for row in rows)
+    columns = [*COLUMNS[:2], *(["role", "lag"] if has_roles else []), *COLUMNS[2:]]
+    columns += [name for name in ("leftovers", "error") if any(row[name] for row in rows)]
     shown = dict.fromkeys(TIMES, iso_time)
     lists = {"formats": ", ".join, "leftovers": count_of_files}
     return Table(rows=rows, columns=columns, title=str(directory.path), show=shown | lists)

@@ -24,6 +24,7 @@ from tidelog.version import __version__
 
 COMMANDS = {
     "compact": "Compact logs without a broker, or show which of them are due.",
+    "compare": "Compare the replicas of a cluster, from the log directories of several brokers.",
     "config": "Explain configuration keys: their values, the origins of the values, and their effects.",
     "count": "Count records, batches and bytes exactly, committed and aborted apart.",
     "dump": "Print the contents of log, index, snapshot and checkpoint files.",

@@ -15,7 +15,7 @@ from tidelog.model.errors import TidelogError
 
 if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 
 @click.command()
@@ -37,8 +37,8 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
     """Run a broker that Kafka's clients can use.
 
     Without a file, it serves localhost:9092 and keeps its data in ./tidelog-data. It writes a server.properties there,
-    with which Kafka starts, too. A file is Kafka's server.properties, for a node that is broker and controller. SIGTERM
-    and Ctrl-C cause a clean shutdown, and a second signal an immediate exit.
+    with which Kafka starts, too. A file is Kafka's server.properties, for a broker, a controller, or both. SIGTERM and
+    Ctrl-C cause a clean shutdown, and a second signal an immediate exit.
 
     Exit codes: 0 stopped by a signal, 2 a mistake in the configuration, 3 a directory cannot be used or all have
     failed.
@@ -51,24 +51,30 @@ def serve(context: click.Context, properties: Path | None, overrides: Sequence[s
     """
     from tidelog.runtime.logging_setup import set_up_logging
     from tidelog.server.process import serve as serve_broker
-    from tidelog.server.start_settings import load_start_config
+    from tidelog.server.start_settings import load_start_config, opens_controller
 
     if not logging.root.handlers:
         set_up_logging()
-    config = load_start_config(properties, key_values("--override", overrides))
+    own = key_values("--override", overrides)
+    config = load_start_config(properties, own)
     config.log_warnings()
-    reason = serve_broker(config, on_ready=lambda broker: _say_where(broker, None if properties else config))
+    reason = serve_broker(
+        config,
+        on_ready=lambda node: _say_where(node, None if properties else config),
+        opens_controller=opens_controller(properties, own),
+    )
     if reason is not None:
         click.echo(f"Error: the broker has stopped: {reason}", err=True)
         context.exit(UNREADABLE)
 
 
-def _say_where(broker: Broker, written: BrokerConfig | None) -> None:
-    """Print the broker's addresses. ``written`` is the config of a broker that was started without a file."""
+def _say_where(node: ClusterNode, written: BrokerConfig | None) -> None:
+    """Print the node's addresses. ``written`` is the config of a broker that was started without a file."""
+    controllers = node.endpoints.controllers if node.accepts_brokers else ()
     rows = {
-        "serving": ", ".join(map(str, broker.advertised)),
-        "cluster": broker.metadata.image.cluster_id,
-        "data": ", ".join(str(directory.path) for directory in broker.logs.online),
+        "serving": ", ".join(map(str, (*node.advertised, *controllers))),
+        "cluster": node.metadata.image.cluster_id,
+        "data": ", ".join(map(str, node.data_directories)),
     }
     if written is not None:
         rows["settings"] = _write(written)

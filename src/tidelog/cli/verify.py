@@ -9,6 +9,7 @@ import click
 
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
+from tidelog.cli.replicas import TargetReplicas
 from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.verify import Finding, verify_directory
@@ -38,6 +39,9 @@ def verify(arguments: Sequence[str], topics: Sequence[str], threads: int | None)
     A finding names the file, the byte position, the offset and, after damage, the next good batch. Severities: error
     (the file contradicts itself or the log), warning (unusual, but Kafka accepts it), note (expected after a crash).
 
+    Each replica is checked alone. With the directories of several brokers of one cluster, a row has the replica's role
+    by the newest cluster metadata among them. To compare replicas with each other, use compare.
+
     JSON and CSV have two kinds of rows: "finding", and an "outlook" for each partition. An outlook's message says how a
     broker would treat the partition at its next start.
 
@@ -60,32 +64,44 @@ def verify(arguments: Sequence[str], topics: Sequence[str], threads: int | None)
         )
     if not all(directory.has_no_errors for _, directory in found):
         exit_code.at_least(FINDINGS)
-    rows = [row for target, directory in found for row in _rows(target, directory)]
+    replicas = TargetReplicas.of(targets)
+    rows = [row for target, directory in found for row in _rows(target, directory, replicas)]
     findings = [row for row in rows if row["kind"] == "finding"]
     outlooks = [row for row in rows if row["kind"] == "outlook" and row["message"] != SETTLED]
     where = ["directory"] * (len(found) > 1)
     columns = ["topic", "partition", "log_start", "log_end", "message"]
+    roles = ["role"] * bool(replicas.chosen)
     return Report(
         rows=rows,
         tables=[
-            Table(rows=findings, columns=FINDING_COLUMNS, title="Findings"),
-            Table(rows=outlooks, columns=where + columns, title="At its next start a broker"),
+            Table(rows=findings, columns=[*roles, *FINDING_COLUMNS], title="Findings"),
+            Table(rows=outlooks, columns=where + roles + columns, title="At its next start a broker"),
         ],
-        notes=[note for _, directory in found for note in _notes(directory)],
+        notes=[*(note for _, directory in found for note in _notes(directory)), *_advice(replicas)],
         exit_code=exit_code,
     )
 
 
-def _rows(target: Target, directory: VerifiedDirectory) -> Iterator[Row]:
+def _advice(replicas: TargetReplicas) -> Iterator[str]:
+    if replicas.chosen:
+        yield (
+            f"{len(replicas.chosen):,} partitions lie in the directories of several brokers. tidelog compare tells"
+            " whether these replicas are equal."
+        )
+
+
+def _rows(target: Target, directory: VerifiedDirectory, replicas: TargetReplicas) -> Iterator[Row]:
     for finding in directory.findings:
-        yield _finding_row(target, None, finding)
+        yield _finding_row(target, None, finding) | {"role": None}
     for part in directory.partitions:
+        role = replicas.role_of(target.path, part.partition)
+        about = {"role": None if role is None else role.value}
         for finding in part.findings:
-            yield _finding_row(target, part, finding)
-        yield _row(target, part, kind="outlook", file=str(part.directory), message=part.outlook)
+            yield _finding_row(target, part, finding) | about
+        yield _row(target, part, kind="outlook", file=str(part.directory), message=part.outlook) | about
 
 
-def _finding_row(target: Target, part: VerifiedPartition | None, finding: Finding) -> Row:
+def _finding_row(target: Target, part: VerifiedPartition | None, finding: Finding) -> dict[str, object]:
     return _row(
         target,
         part,
@@ -100,7 +116,7 @@ def _finding_row(target: Target, part: VerifiedPartition | None, finding: Findin
     )
 
 
-def _row(target: Target, part: VerifiedPartition | None, *, kind: str, **cells: object) -> Row:
+def _row(target: Target, part: VerifiedPartition | None, *, kind: str, **cells: object) -> dict[str, object]:
     return {
         "kind": kind,
         "directory": str(target.path),

@@ -70,7 +70,7 @@ LOG_KEYS = table(
     Key("log.dir", LIST, ("/tmp/kafka-logs",), SOME_ITEMS, HIGH, READ_ONLY,
         "The only log directory, if log.dirs is not set.", effect=USED),
     Key("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
-        "A broker stops if it cannot report a failed log directory to the controller in this time."),
+        "A broker stops if it cannot report a failed log directory to the controller in this time.", effect=USED),
     Key("log.dirs", LIST, None, SOME_ITEMS, HIGH, READ_ONLY,
         "Log directories, separated by commas; partitions are spread over them.", effect=USED),
     Key("log.flush.interval.messages", LONG, LONG_MAX, at_least(1), HIGH, CLUSTER_WIDE,

@@ -31,11 +31,11 @@ ADDRESS_QUOTAS = table(
 
 REPLICATION_RATES = table(
     Key("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Bytes a second that followers fetch for the replicas a topic names as throttled."),
+        "Bytes a second that followers fetch for the replicas a topic names as throttled.", effect=USED),
     Key("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Bytes a second that leaders serve to followers for the replicas a topic names as throttled."),
+        "Bytes a second that leaders serve to followers for the replicas a topic names as throttled.", effect=USED),
     Key("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Bytes a second that moves between log directories may write."),
+        "Bytes a second that moves between log directories may write.", effect=USED),
 )
 """The quotas of a broker (``brokerQuotaConfigs``)."""
 # fmt: on

@@ -186,6 +186,37 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
     )
 
 
+def write_fetch_request(version: int, request: FetchRequest) -> bytes:
+    """Encode a request. Fields that the version lacks are left out."""
+    writer = FieldWriter(is_flexible=version >= _FLEXIBLE)
+    replica = request.replica_state
+    if version < _REPLICA_STATE:
+        writer.buffer += _INT32.pack(replica.replica_id)
+    writer.buffer += _REQUEST.pack(request.max_wait, request.min_bytes, request.max_bytes, request.isolation_level)
+    if version >= _SESSIONS:
+        writer.buffer += _SESSION.pack(request.session_id, request.session_epoch)
+    writer.length(len(request.topics))
+    for topic in request.topics:
+        _write_topic_name(writer, version, topic)
+        writer.length(len(topic.partitions))
+        for wanted in topic.partitions:
+            _write_wanted(writer, version, wanted)
+        writer.tagged_fields()
+    if version >= _SESSIONS:
+        writer.length(len(request.forgotten_topics_data))
+        for forgotten in request.forgotten_topics_data:
+            _write_topic_name(writer, version, forgotten)
+            writer.length(len(forgotten.partitions))
+            for number in forgotten.partitions:
+                writer.buffer += _INT32.pack(number)
+            writer.tagged_fields()
+    if version >= _RACK:
+        writer.string(request.rack_id)
+    has_replica = version >= _REPLICA_STATE and replica != ReplicaState()
+    writer.tagged_fields([(1, _REPLICA.pack(*replica) + bytes(1))] if has_replica else ())
+    return bytes(writer.buffer)
+
+
 def write_fetch_response(version: int, response: FetchResponse) -> list[Sized]:
     """Encode the bytes after the header, as consecutive parts."""
     parts: list[Sized] = []
@@ -196,10 +227,7 @@ def write_fetch_response(version: int, response: FetchResponse) -> list[Sized]:
         writer.buffer += _THROTTLE.pack(response.throttle_time)
     writer.length(len(response.responses))
     for topic in response.responses:
-        if version >= _TOPIC_IDS:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.topic)
+        _write_topic_name(writer, version, topic)
         writer.length(len(topic.partitions))
         for partition in topic.partitions:
             _write_partition(writer, version, partition, parts)
@@ -241,6 +269,28 @@ def _read_forgotten(reader: FieldReader, version: int) -> ForgottenTopic:
     topic = ForgottenTopic(name, topic_id, reader.array(reader.int32))
     reader.tagged_fields()
     return topic
+
+
+def _write_topic_name(
+    writer: FieldWriter, version: int, topic: FetchTopic | ForgottenTopic | FetchableTopicResponse
+) -> None:
+    if version >= _TOPIC_IDS:
+        writer.uuid(topic.topic_id)
+    else:
+        writer.string(topic.topic)
+
+
+def _write_wanted(writer: FieldWriter, version: int, wanted: FetchPartition) -> None:
+    number, epoch, offset, _last_fetched_epoch, log_start, max_bytes = wanted
+    if version >= _FLEXIBLE:
+        writer.buffer += _REQUEST_PARTITIONS[_FLEXIBLE].pack(*wanted)
+        writer.tagged_fields()
+    elif version >= _CURRENT_EPOCH:
+        writer.buffer += _REQUEST_PARTITIONS[_CURRENT_EPOCH].pack(number, epoch, offset, log_start, max_bytes)
+    elif version >= _LOG_START:
+        writer.buffer += _REQUEST_PARTITIONS[_LOG_START].pack(number, offset, log_start, max_bytes)
+    else:
+        writer.buffer += _REQUEST_PARTITIONS[4].pack(number, offset, max_bytes)
 
 
 def _write_partition(writer: FieldWriter, version: int, data: PartitionData, parts: list[Sized]) -> None:

@@ -12,7 +12,7 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.protocol.api_key import ApiKey
@@ -30,7 +30,8 @@ Values = Mapping[str, Any]
 Reader = Callable[["Buffer", int], tuple[Struct, int]]
 Check = Callable[[Struct], None]
 
-_NO_ID = UUID(int=0)
+NO_ID: Final = UUID(int=0)
+"""The id of the protocol that is read as None."""
 
 
 def read_request(api: ApiKey, version: int, body: Buffer) -> Any:
@@ -192,7 +193,7 @@ def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any] | None:
     if is_array(field.type):
         return lambda items: None if items is None else tuple(items)
     if field.metadata["kafka_type"] == "uuid":
-        return lambda value: None if value == _NO_ID else value
+        return lambda value: None if value == NO_ID else value
     return None
 
 

@@ -56,6 +56,10 @@ class AlterPartitions:
         self.ready_at_ms = 0
         """The end of the last back-off."""
 
+    def __len__(self) -> int:
+        """Return the number of queued proposals, including those in flight."""
+        return len(self._queue)
+
     def submit(self, key: PartitionKey, proposal: IsrProposal) -> AlterPartitionResult | None:
         """Queue a proposal. Return a result with OPERATION_NOT_ATTEMPTED if the partition has another one here."""
         if key in self._queue:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -105,14 +105,6 @@ class StaleSession(NamedTuple):
     key: SessionKey
     is_current: bool
     """True if the broker has to be fenced. False if it is unknown or has another epoch now."""
-
-
-class UsableBroker(NamedTuple):
-    """A broker that may get new partitions. Fenced ones are the second choice."""
-
-    id: int
-    rack: str | None
-    is_fenced: bool
 
 
 @dataclass(slots=True)
@@ -196,6 +188,11 @@ class BrokerSessions:
     def record_contact(self, key: SessionKey, now_ms: int) -> None:
         """Extend a session. Kafka does this for every heartbeat, before it looks at the epoch."""
         self._contacts_ms[key] = now_ms
+
+    def note_offset(self, broker_id: int, metadata_offset: int) -> None:
+        """Note the applied offset of a broker in the controller's own process, which sends no heartbeats."""
+        if broker_id in self._brokers:
+            self._brokers[broker_id].metadata_offset = metadata_offset
 
     def heartbeat(
         self, request: BrokerHeartbeatRequest, broker: RegisteredBroker | None, *, leads_partitions: bool, now_ms: int
@@ -301,15 +298,6 @@ class BrokerSessions:
         """The lowest offset that an active broker has applied."""
         offsets = (broker.metadata_offset for broker in self._brokers.values() if broker.is_active)
         return min(offsets, default=NO_ACTIVE_BROKER)
-
-    def usable_brokers(
-        self, rack_of: Callable[[int], str | None], takes_partitions: Callable[[int], bool] = lambda _broker: True
-    ) -> Iterator[UsableBroker]:
-        """Yield the brokers for new partitions: all but brokers that shut down or have only
-        cordoned directories."""
-        for broker_id, broker in self._brokers.items():
-            if not broker.is_shutting_down and takes_partitions(broker_id):
-                yield UsableBroker(broker_id, rack_of(broker_id), broker.is_fenced)
 
     def _require(self, broker_id: int) -> _Broker:
         broker = self._brokers.get(broker_id)

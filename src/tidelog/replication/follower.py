@@ -261,7 +261,7 @@ class Follower:
         ):
             return self._start_over(error.offset or 0, appending)
         if isinstance(error, CorruptRecordError | InvalidRecordError):
-            return self._back_off(error.code, now_ms)
+            return self._back_off(error.code, now_ms, str(error))
         return self._fail(error.code, str(error))
 
     # --- inside ---
@@ -356,11 +356,12 @@ class Follower:
                 return self._fail(error_code, text.format(epoch=position.leader_epoch, offset=position.offset))
         return self._back_off(error_code, now_ms)
 
-    def _back_off(self, error_code: int, now_ms: int) -> Commands:
+    def _back_off(self, error_code: int, now_ms: int, message: str = "") -> Commands:
         self.phase = Phase.DELAYED
         self.ready_at_ms = now_ms + self._backoff_ms
         needs_metadata = error_code in METADATA_ERRORS
-        return (BackOff(error_code=error_code, until_ms=self.ready_at_ms, needs_metadata=needs_metadata),)
+        until_ms = self.ready_at_ms
+        return (BackOff(error_code=error_code, until_ms=until_ms, needs_metadata=needs_metadata, message=message),)
 
     def _fail_topic_id(self, found: uuid.UUID | None) -> Commands:
         self.stop()

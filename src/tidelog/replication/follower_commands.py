@@ -102,6 +102,8 @@ class BackOff:
     until_ms: int
     needs_metadata: bool
     """True if the error can mean that the partition's leader or topic has changed."""
+    message: str = ""
+    """The reason why records were refused. It is empty for an error of the leader or of the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

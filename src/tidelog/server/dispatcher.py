@@ -18,23 +18,23 @@ Kafka's ``KafkaApis.handle`` and ``RequestContext``.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from tidelog.model import TidelogError
 from tidelog.protocol.api_key import VERSIONS, ApiKey
-from tidelog.protocol.errors import ErrorCode, MalformedMessageError, error_code_of
+from tidelog.protocol.errors import ErrorCode, MalformedMessageError
 from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
-from tidelog.protocol.schemas import Direction, Struct, struct_class
-from tidelog.server.broker import Broker
-from tidelog.server.handlers.api_groups import API_GROUPS
-from tidelog.server.handlers.registry import Handler, handler_of
+from tidelog.server.cluster_node import ClusterNode
+from tidelog.server.handlers.controller_registry import CONTROLLER_APIS
+from tidelog.server.handlers.error_response import error_response
+from tidelog.server.handlers.registry import BROKER_APIS, Handler, Registry
+from tidelog.server.handlers.throttling import throttled
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.request_context import RequestContext
@@ -60,8 +60,12 @@ class Interceptor(Protocol):
 class Dispatcher:
     """The service that handles the requests of a broker's connections."""
 
-    def __init__(self, broker: Broker, interceptor: Interceptor | None = None) -> None:
-        self._broker = broker
+    apis: ClassVar[Registry] = BROKER_APIS
+    """The APIs that are served."""
+
+    def __init__(self, node: ClusterNode, interceptor: Interceptor | None = None) -> None:
+        """Create the dispatcher of a node. The handlers of ``apis`` take the node."""
+        self._node = node
         self.interceptor = interceptor
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
@@ -71,15 +75,15 @@ class Dispatcher:
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(
-            api, version, header.correlation_id, header.client_id, client, self._broker.timers.now_ms(), len(frame)
+            api, version, header.correlation_id, header.client_id, client, self._node.timers.now_ms(), len(frame)
         )
         handler = self._handlers.get((api, version))
         if handler is None:
-            if version not in VERSIONS[api] or api not in API_GROUPS:
+            if version not in VERSIONS[api] or api not in self.apis.groups:
                 return _unsupported(context)
-            handler = self._handlers[api, version] = handler_of(api)
-        self._broker.server_metrics.count(api, version)
-        if self._broker.quotas.is_on:
+            handler = self._handlers[api, version] = self.apis.handler_of(api)
+        self._node.server_metrics.count(api, version)
+        if self._node.quotas.is_on:
             return self._begin_counted(handler, context, memoryview(frame)[header.size :])
         return self._begin(handler, context, memoryview(frame)[header.size :])
 
@@ -100,9 +104,9 @@ class Dispatcher:
             if isinstance(response, Awaitable):
                 response = await response
         except Exception as error:
-            response = _error_response(handler, context, request, error)
+            response = error_response(handler, context, request, error)
         if isinstance(response, Mapping):
-            response = self._throttled(context, response)
+            response = throttled(self._node.quotas, context, response)
             response = response_of(context.api, context.version, response)
             written = await self._in_thread(context, write_response, context.api, context.version, response)
             response = EncodedResponse([written])
@@ -110,23 +114,23 @@ class Dispatcher:
 
     async def _in_thread(self, context: RequestContext, function: Callable[..., Result], *arguments: object) -> Result:
         with self._counted(context):
-            return await self._broker.in_thread(function, *arguments)
+            return await self._node.in_thread(function, *arguments)
 
     @contextmanager
     def _counted(self, context: RequestContext) -> Iterator[None]:
         """Charge the time that the block takes to the client's request quota."""
-        start_ms = self._broker.timers.monotonic_ms()
+        start_s = time.perf_counter()
         try:
             yield
         finally:
-            if self._broker.quotas.is_on:
-                self._broker.quotas.count_time(context, self._broker.timers.monotonic_ms() - start_ms)
+            if self._node.quotas.is_on:
+                self._node.quotas.count_time(context, (time.perf_counter() - start_s) * 1000)
 
     def _begin_read(self, handler: Handler, context: RequestContext, request: Any) -> Reply | Awaitable[Reply]:
         try:
             response = self._call_handler(handler, context, request)
         except Exception as error:
-            response = _error_response(handler, context, request, error)
+            response = error_response(handler, context, request, error)
         if isinstance(response, EncodedResponse):
             return _reply(context, response)
         if isinstance(response, Awaitable):
@@ -135,8 +139,8 @@ class Dispatcher:
 
     def _call_handler(self, handler: Handler, context: RequestContext, request: Any) -> Response | Awaitable[Response]:
         if self.interceptor is None:
-            return handler.handle(self._broker, context, request)
-        return self.interceptor(context, request, partial(handler.handle, self._broker, context, request))
+            return handler.handle(self._node, context, request)
+        return self.interceptor(context, request, partial(handler.handle, self._node, context, request))
 
     async def _finish(
         self, handler: Handler, context: RequestContext, request: Any, awaitable: Awaitable[Response]
@@ -144,20 +148,20 @@ class Dispatcher:
         try:
             response = await awaitable
         except Exception as error:
-            response = _error_response(handler, context, request, error)
+            response = error_response(handler, context, request, error)
         return self._reply(context, response)
 
     def _reply(self, context: RequestContext, response: Response) -> Reply:
         """Return the reply. A handler that returns an EncodedResponse applies the throttle time itself."""
         if isinstance(response, Mapping):
-            response = self._throttled(context, response)
+            response = throttled(self._node.quotas, context, response)
         return _reply(context, response)
 
-    def _throttled(self, context: RequestContext, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        throttle_ms = self._broker.quotas.throttle(context)
-        if not throttle_ms or "throttle_time" not in _response_fields(context):
-            return response
-        return {**response, "throttle_time": throttle_ms}
+
+class ControllerDispatcher(Dispatcher):
+    """The service that handles the requests at a controller's listeners."""
+
+    apis = CONTROLLER_APIS
 
 
 def _reply(context: RequestContext, response: Response) -> Reply:
@@ -182,22 +186,3 @@ def _unsupported(context: RequestContext) -> Reply:
             "api_keys": [{"api_key": ApiKey.API_VERSIONS, "min_version": own.oldest, "max_version": own.latest}],
         },
     )
-
-
-def _error_response(handler: Handler, context: RequestContext, request: Struct, error: Exception) -> Mapping[str, Any]:
-    """Return the response to a request that failed. Raise ``error`` again if the API has no error response."""
-    if not isinstance(error, TidelogError):
-        _log.error("A request of %s failed: %s", context.client, context, exc_info=error)
-        error = TidelogError("the server has failed")
-    if handler.refuse is not None:
-        return handler.refuse(context, request, error)
-    names = _response_fields(context)
-    if "error_code" not in names:
-        raise error
-    message = {"error_message": str(error)} if "error_message" in names else {}
-    return {"error_code": error_code_of(error), **message}
-
-
-def _response_fields(context: RequestContext) -> set[str]:
-    response: Any = struct_class(context.api, Direction.RESPONSE, context.version)
-    return {field.name for field in dataclasses.fields(response)}

@@ -29,8 +29,8 @@ from tidelog.model import ConfigError
 from tidelog.runtime.executor import InThread
 from tidelog.runtime.scheduler import Scheduler
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_metadata import BrokerMetadata
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
-from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
 from tidelog.server.network.listener import Listener
 from tidelog.server.security.listener_security import ListenerSecurity
@@ -50,7 +50,7 @@ class Configured(Protocol):
     def node_id(self) -> int: ...
 
     @property
-    def metadata(self) -> ClusterMetadata: ...
+    def metadata(self) -> BrokerMetadata: ...
 
     @property
     def logs(self) -> LogManager: ...
@@ -73,7 +73,7 @@ class DynamicSettings:
         self._broker = broker
 
     def on_change(self, change: MetadataChange) -> Awaitable[None] | None:
-        """Apply a change of the metadata; a listener of ``ClusterMetadata.subscribe``."""
+        """Apply a change of the metadata; a listener of ``BrokerMetadata.subscribe``."""
         topics = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
         if not change.configs.isdisjoint(ConfigResource(ResourceType.BROKER, name) for name in self._names):
             return self._apply_and_report(topics)

@@ -1,7 +1,8 @@
-"""A broker as a process: its event loop, and the signals that stop it.
+"""A node as a process: its event loop, and the signals that stop it.
 
 =============================  ======================================================================================
-SIGTERM or SIGINT              a clean shutdown; during the start it waits until the start is complete
+SIGTERM or SIGINT              a clean shutdown; during the start it waits until the logs are loaded, but not for a
+                               controller that is away
 a second signal                the process ends at once: the next start recovers as after a kill
 a fatal failure, as of all     the rest of the broker stops, and ``serve`` returns the reason
 log directories
@@ -20,24 +21,43 @@ from collections.abc import Callable
 import uvloop
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.replication.broker_state import BrokerState
 from tidelog.server.broker import Broker
-from tidelog.server.dispatcher import Dispatcher
+from tidelog.server.cluster_node import ClusterNode
+from tidelog.server.controller_node import ControllerNode
+from tidelog.server.dispatcher import ControllerDispatcher, Dispatcher
+from tidelog.server.metadata.broker_metadata import StartGivenUpError
+from tidelog.server.network.endpoint import is_broker, is_controller
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128
 """The base of the exit code: shells report 128 plus the signal's number for a process that a signal ended."""
 
 
-def serve(config: BrokerConfig, *, on_ready: Callable[[Broker], None]) -> str | None:
+def serve(
+    config: BrokerConfig, *, on_ready: Callable[[ClusterNode], None], opens_controller: bool = True
+) -> str | None:
     """Serve until a signal comes and return None, or until a fatal failure and return the reason.
 
-    ``on_ready`` is called when clients are served. Raise the errors of ``Broker.start``.
+    ``on_ready`` is called when clients are served. ``opens_controller`` opens the listeners of a controller that is
+    also a broker. Raise the errors of ``ClusterNode.start``.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(Broker(config, Dispatcher), on_ready))
+        return runner.run(_serve(_node(config, opens_controller=opens_controller), on_ready))
 
 
-async def _serve(broker: Broker, on_ready: Callable[[Broker], None]) -> str | None:
+def _node(config: BrokerConfig, *, opens_controller: bool) -> ClusterNode:
+    """Return the node of the config's roles."""
+    if not is_broker(config):
+        return ControllerNode(config, ControllerDispatcher)
+    if is_controller(config):
+        return Broker(config, Dispatcher, controller_service=ControllerDispatcher if opens_controller else None)
+    from tidelog.server.forwarding_dispatcher import ForwardingDispatcher
+
+    return Broker(config, ForwardingDispatcher)
+
+
+async def _serve(broker: ClusterNode, on_ready: Callable[[ClusterNode], None]) -> str | None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str | None] = loop.create_future()
 
@@ -45,6 +65,8 @@ async def _serve(broker: Broker, on_ready: Callable[[Broker], None]) -> str | No
         if ended.done():
             os._exit(_BY_SIGNAL + number)
         ended.set_result(None)
+        if broker.state is not BrokerState.RUNNING:
+            broker.give_up_start()
 
     def on_failure(reason: str) -> None:
         if not ended.done():
@@ -53,7 +75,10 @@ async def _serve(broker: Broker, on_ready: Callable[[Broker], None]) -> str | No
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal, number)
     broker.on_failure = on_failure
-    await broker.start()
+    try:
+        await broker.start()
+    except StartGivenUpError:
+        return None
     try:
         if not ended.done():
             on_ready(broker)

@@ -1,8 +1,8 @@
-"""The settings that a broker starts with, for a single node, and the validation of its configuration.
+"""The settings that a node starts with, and the validation of its configuration.
 
-Without a file, the defaults below stand in for one. A file is read as Kafka reads it, so keys that Kafka requires must
-be in it. A role or feature that this broker lacks is refused, not ignored: a controller alone, one of several nodes,
-Kerberos. The error names every mistake at once. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
+Without a file, the defaults below stand in for one, for a single node. A file is read as Kafka reads it, so keys that
+Kafka requires must be in it. A feature that this node lacks is refused, not ignored: several voters, Kerberos. The
+error names every mistake at once. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TypeVar
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.authorization.authorizer import AuthorizerSettings
-from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of
+from tidelog.server.fetching.replica_selector import selects_by_rack
+from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of, is_controller
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.security.listener_security import ListenerSecurity
 
@@ -48,6 +49,8 @@ Checked = TypeVar("Checked")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
     node_id: int
+    has_controller: bool
+    """False if the controllers are other nodes."""
     endpoints: BrokerEndpoints
     limits: NetworkLimits
     security: Mapping[str, ListenerSecurity]
@@ -62,15 +65,35 @@ class StartSettings:
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
         limits = _checked(lambda: NetworkLimits.of(config).with_resolved_hosts(), mistakes)
         security: dict[str, ListenerSecurity] = {}
-        for one in endpoints.listeners if endpoints is not None else ():
+        for one in (*endpoints.listeners, *endpoints.controllers) if endpoints is not None else ():
             found = _checked(partial(ListenerSecurity.of, config, one.name, one.protocol), mistakes)
             if found is not None:
                 security[one.name] = found
         authorizer = _checked(lambda: AuthorizerSettings.of(config), mistakes)
+        _checked(lambda: selects_by_rack(config), mistakes)
         if mistakes or endpoints is None or limits is None:
             raise ConfigError("; ".join(mistakes))
         assert config.node_id is not None, "node.id is not among what is missing"
-        return cls(node_id=config.node_id, endpoints=endpoints, limits=limits, security=security, authorizer=authorizer)
+        return cls(
+            node_id=config.node_id,
+            has_controller=is_controller(config),
+            endpoints=endpoints,
+            limits=limits,
+            security=security,
+            authorizer=authorizer,
+        )
+
+
+def opens_controller(path: Path | None, overrides: Mapping[str, str]) -> bool:
+    """Return True if the user has listed the controller's listener.
+
+    ``complete_settings`` adds it for Kafka's sake alone. The user has not secured that address, so it must stay closed.
+    """
+    if path is not None:
+        return True
+    names = overrides.get("controller.listener.names", EMBEDDED_SETTINGS["controller.listener.names"])
+    listed = {_listener_name(entry) for entry in overrides.get("listeners", "").split(",")}
+    return any(name.strip().upper() in listed for name in names.split(","))
 
 
 def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
@@ -114,17 +137,31 @@ def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
         yield f"{name} has to be set"
     if "zookeeper.connect" in config.settings:
         yield "zookeeper.connect: not supported, because this broker keeps the cluster metadata itself; remove the key"
-    roles = config["process.roles"]
-    if isinstance(roles, tuple) and "broker" not in roles:
-        yield "process.roles: a node without the broker role is not supported; add broker"
     voters = config.texts("controller.quorum.voters")
-    if len(voters) > 1:
+    if not is_controller(config):
+        yield from _observer_mistakes(config)
+    elif len(voters) > 1:
         yield f"controller.quorum.voters: this broker is its only controller, but {len(voters)} voters are listed"
     if config.flag("remote.log.storage.system.enable"):
         yield (
             "remote.log.storage.system.enable: tiered storage is not supported, so records in remote storage"
             " would be missing"
         )
+
+
+def _observer_mistakes(config: BrokerConfig) -> Iterator[str]:
+    """Yield the mistakes of a broker whose controllers are other nodes, as Kafka finds them."""
+    if config["process.roles"] is None:
+        return
+    voters = config.texts("controller.quorum.voters")
+    if not voters and not config.texts("controller.quorum.bootstrap.servers"):
+        yield "controller.quorum.bootstrap.servers has to be set: a broker alone needs controllers"
+    if str(config.node_id) in (voter.partition("@")[0] for voter in voters):
+        yield f"controller.quorum.voters: node.id {config.node_id} is a voter, but this node is a broker alone"
+    names = {name.upper() for name in config.texts("controller.listener.names")}
+    for entry in config.texts("listeners"):
+        if _listener_name(entry) in names:
+            yield f"controller.listener.names: a broker alone must not have {_listener_name(entry)} in listeners"
 
 
 def _checked(make: Callable[[], Checked], mistakes: list[str]) -> Checked | None:

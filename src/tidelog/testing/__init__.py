@@ -1,4 +1,4 @@
-"""Test tools for tidelog and its users: a broker, a clock, a scheduler and a disk under control.
+"""Test tools for tidelog and its users: a broker, a cluster, a clock, a scheduler and a disk under control.
 
 Names are imported on first use, because pytest loads this package's plugin in every project's tests.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidelog.protocol.api_key import ApiKey
     from tidelog.protocol.errors import ErrorCode
     from tidelog.testing.broker import Broker
+    from tidelog.testing.cluster import CONTROLLER, Cluster
     from tidelog.testing.disk import (
         Chance,
         Chooser,
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from tidelog.testing.manual_scheduler import ManualScheduler, ManualTask
 
 __all__ = [
+    "CONTROLLER",
     "ApiKey",
     "Broker",
     "Chance",
     "Chooser",
+    "Cluster",
     "DiskCall",
     "DiskFault",
     "ErrorCode",
@@ -45,8 +48,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CONTROLLER": "tidelog.testing.cluster",
     "ApiKey": "tidelog.protocol.api_key",
     "Broker": "tidelog.testing.broker",
+    "Cluster": "tidelog.testing.cluster",
     "ErrorCode": "tidelog.protocol.errors",
     "ManualClock": "tidelog.testing.manual_clock",
     "ManualScheduler": "tidelog.testing.manual_scheduler",

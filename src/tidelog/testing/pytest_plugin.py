@@ -7,6 +7,7 @@ fixture                 scope    value
 ``bootstrap_servers``   session  its address, as clients take it
 ``kafka_topic``         test     the name of a new topic with one partition in it
 ``manual_time_kafka_broker``   test     a broker of the test's own, whose time passes only by ``advance``
+``kafka_cluster``       test     a ``tidelog.testing.Cluster`` of three brokers, for this test only
 ======================  =======  ====================================================================================
 
 No broker code is imported before a test requests a broker, so the plugin costs other test runs nothing.
@@ -23,6 +24,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tidelog.testing.broker import Broker
+    from tidelog.testing.cluster import Cluster
 
 _numbers = itertools.count(1)
 _NOT_IN_TOPIC_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
@@ -58,3 +60,12 @@ def manual_time_kafka_broker() -> Iterator[Broker]:
 
     with Broker(manual_time=True) as broker:
         yield broker
+
+
+@pytest.fixture
+def kafka_cluster() -> Iterator[Cluster]:
+    """Yield three brokers and a controller that no other test has, so each node may be killed or disconnected."""
+    from tidelog.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
+        yield cluster

@@ -123,6 +123,9 @@ def cluster() -> Iterator[Case]:
     }
     yield asked(ApiKey.UPDATE_FEATURES, features).by("denied", denial=CLUSTER_DENIED)
     yield asked(ApiKey.UPDATE_FEATURES, features).by("allowed", on_cluster(Operation.ALTER))
+    unknown = {"broker_id": 99}
+    yield asked(ApiKey.UNREGISTER_BROKER, unknown).by("denied", denial=CLUSTER_DENIED)
+    yield asked(ApiKey.UNREGISTER_BROKER, unknown).by("allowed", on_cluster(Operation.ALTER))
     yield asked(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}).by("denied", denial=CLUSTER_DENIED)
     yield asked(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, version=1, name="version 1").by("denied")
     some = {"topics": [{"topic": TOPIC, "partitions": [0]}]}

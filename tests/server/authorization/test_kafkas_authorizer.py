@@ -23,7 +23,7 @@ from server.harness import WireClient, running_broker
 from server.older_versions import other_versions
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = pytest.mark.kafka
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from server.server_process import serving
 from tidelog import open_directory
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 PARTITIONS = 3

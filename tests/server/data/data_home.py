@@ -35,13 +35,13 @@ class DataHome:
     def create(self, name: str = "t", partitions: int = 1, **configs: str) -> UUID:
         configs = {key.replace("_", "."): value for key, value in configs.items()}
         new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=configs)
-        (result,) = self.home.run(lambda: self.home.broker.metadata.create_topics([new]))
+        (result,) = self.home.run(lambda: self.home.broker.controller.create_topics([new]))
         assert not result.error, result
         assert result.topic_id is not None
         return result.topic_id
 
     def delete(self, name: str = "t") -> None:
-        (result,) = self.home.run(lambda: self.home.broker.metadata.delete_topics([name]))
+        (result,) = self.home.run(lambda: self.home.broker.controller.delete_topics([name]))
         assert not result.error, result
 
     def partition(self, name: str = "t", number: int = 0) -> Partition:

@@ -123,7 +123,7 @@ def test_a_broker_of_cordoned_directories_gets_no_partition(two: DataHome) -> No
     assert reported(two) == {"one", "two"}
     for assignments in ((), [(0, [1])]):
         new = WantedTopic(name="t", assignments=assignments)
-        (result,) = two.home.run(partial(two.home.broker.metadata.create_topics, [new]))
+        (result,) = two.home.run(partial(two.home.broker.controller.create_topics, [new]))
         assert result.message is not None
         assert "all their log directories cordoned" in result.message or "are cordoned" in result.message
 
@@ -142,7 +142,7 @@ def test_the_cluster_learns_of_them_once_its_metadata_has_a_field_for_them(tmp_p
     with data_home(tmp_path / "data", **paths) as data:
         assert reported(data) is None
         assert homes_of(data, "t") == {"two"}
-        data.home.run(lambda: data.home.broker.metadata.update_features([FeatureUpdate("metadata.version", 30)]))
+        data.home.run(lambda: data.home.broker.controller.update_features([FeatureUpdate("metadata.version", 30)]))
         assert reported(data) == {"one"}
 
 

@@ -10,9 +10,10 @@ from tidelog.server.replicas import replica_metrics
 GROUPS = ("ReplicaManager", "FetchSessionCache")
 
 
-def reported(data: DataHome) -> dict[str, float]:
+def reported(data: DataHome) -> dict[str, float | None]:
+    """Return the metrics by name. A meter has no value."""
     samples = data.home.broker.metrics.samples()
-    return {sample.name.name: sample.values["Value"] for sample in samples if sample.name.type in GROUPS}
+    return {sample.name.name: sample.values.get("Value") for sample in samples if sample.name.type in GROUPS}
 
 
 def test_partitions_are_counted_by_what_is_with_them(data: DataHome) -> None:
@@ -25,7 +26,7 @@ def test_partitions_are_counted_by_what_is_with_them(data: DataHome) -> None:
         data.home.broker.logs.delete(TopicPartition("t", 3))
 
     data.home.call(differ)
-    assert reported(data) == {
+    expected = {
         "PartitionCount": 5,
         "LeaderCount": 3,
         "OfflineReplicaCount": 1,
@@ -35,6 +36,7 @@ def test_partitions_are_counted_by_what_is_with_them(data: DataHome) -> None:
         "NumIncrementalFetchSessions": 0,
         "NumIncrementalFetchPartitionsCached": 0,
     }
+    assert expected.items() <= reported(data).items()
 
 
 def test_sessions_are_counted_with_their_partitions(data: DataHome) -> None:
@@ -46,6 +48,6 @@ def test_sessions_are_counted_with_their_partitions(data: DataHome) -> None:
 
 def test_every_metric_in_the_tables_is_reported(data: DataHome) -> None:
     tables = (*replica_metrics.METRICS, *session_cache.METRICS)
-    assert reported(data).keys() == {description.name for description in tables}
+    assert reported(data).keys() == {family.name for family in tables if family.type in GROUPS}
     data.home.stop()
     assert not reported(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from log_maker import marker
@@ -119,14 +121,16 @@ def test_a_storage_error_is_something_else_to_old_clients(data: DataHome) -> Non
 def test_who_takes_us_for_the_leader_is_told_who_it_is(data: DataHome) -> None:
     topic_id = data.create()
 
-    def resign() -> None:
-        data.partition().leader = 9
+    def begin_another_epoch() -> None:
+        data.partition().leader_epoch += 1
 
-    data.home.call(resign)
-    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]
+    epoch = data.leader_epoch
+    data.home.call(begin_another_epoch)
+    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000, "current_leader_epoch": epoch}
+    partitions = [asked]
     response = data.client.call(ApiKey.FETCH, 16, max_wait=0, topics=[{"topic_id": topic_id, "partitions": partitions}])
     answer = response.responses[0].partitions[0]
-    assert (answer.error_code, answer.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
+    assert (answer.error_code, answer.current_leader.leader_id) == (ErrorCode.FENCED_LEADER_EPOCH, 1)
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(1, data.home.port)]
 
 
@@ -150,6 +154,28 @@ def test_committed_readers_stop_at_the_last_stable_offset_and_hear_of_aborts(dat
     ended = data.fetch(isolation_level=COMMITTED)
     assert offsets_in(ended.records) == [0, 1, 2]
     assert [(one.producer_id, one.first_offset) for one in ended.aborted_transactions] == [(7, 0)]
+
+
+def test_a_fetch_that_waits_gets_the_aborted_transaction(data: DataHome) -> None:
+    data.create()
+
+    def append_transaction() -> None:
+        partition = data.partition()
+        guard = partition.log.start_verification(7, 0, 0)
+        sent = records(b"a", b"b", producer_id=7, sequence=0, attributes=TRANSACTIONAL)
+        partition.append(bytearray(sent), guard=guard)
+
+    with data.home.client() as reader:
+        sent = begin(data, reader, isolation_level=COMMITTED)
+        data.home.call(append_transaction)
+        assert is_waiting(data), "nothing is committed yet"
+        data.home.call(
+            lambda: data.partition().append(bytearray(marker(0, committed=False)), origin=AppendOrigin.COORDINATOR)
+        )
+        response = reader.receive(ApiKey.FETCH, *sent)
+    answer = response.responses[0].partitions[0]
+    assert offsets_in(answer.records) == [0, 1, 2]
+    assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [(7, 0)]
 
 
 # --- amounts ---
@@ -296,6 +322,59 @@ def test_a_follower_reads_to_the_end_and_moves_the_high_watermark(data: DataHome
     assert data.fetch(offset=1, replica_id=7).records == b""
     assert offsets_in(data.fetch().records) == [0]
     assert data.fetch(replica_id=8).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_of_one_partition_gets_an_error_for_the_other(data: DataHome) -> None:
+    data.create(partitions=2)
+    for number in (0, 1):
+        data.append(b"a", number=number)
+    data.home.call(lambda: data.assign(7, are_in_sync=True, number=0))
+    both = {("t", number): 1 for number in (0, 1)}
+    one, two = partitions_of(data.fetch_many(both, replica_id=7, current_leader_epoch=data.leader_epoch))
+    assert (one.error_code, two.error_code) == (ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    known = data.home.call(lambda: [list(data.partition(number=number).in_sync.followers) for number in (0, 1)])
+    assert known == [[7], []]
+
+
+def test_a_follower_without_news_waits_although_it_lacks_the_high_watermark(data: DataHome) -> None:
+    data.create()
+    data.home.call(lambda: data.assign(7, are_in_sync=True))
+    data.produce(records(b"a"), acks=1)
+    assert data.fetch(offset=1, replica_id=7).high_watermark == 0  # as it was before this fetch
+    with data.home.client() as follower:
+        sent = data.send_fetch({("t", 0): 1}, client=follower, replica_id=7, max_wait=LATE_MS)
+        eventually(lambda: is_waiting(data))
+        data.produce(records(b"b"), acks=1)
+        response = follower.receive(ApiKey.FETCH, *sent)
+        assert offsets_in(response.responses[0].partitions[0].records) == [1]
+
+
+@pytest.mark.parametrize(
+    ("reader", "names_epoch", "code"),
+    [
+        ({"version": 10}, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"version": 12}, True, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"version": 12, "replica_id": 7}, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=["an old consumer", "a new consumer", "a follower"],
+)
+def test_a_fetch_that_waits_ends_when_another_broker_leads(
+    data: DataHome, reader: dict[str, int], code: ErrorCode, *, names_epoch: bool
+) -> None:
+    data.create()
+    data.home.call(lambda: data.assign(7, are_in_sync=True))
+    epoch = data.leader_epoch if names_epoch else -1
+
+    def lead_elsewhere() -> None:
+        state = data.home.broker.metadata.image.topics["t"].partitions[0]
+        after = replace(state, replicas=(state.leader, 7), leader=7, leader_epoch=state.leader_epoch + 1)
+        data.partition().update(after)
+
+    with data.home.client() as client:
+        version, sent = begin(data, client, current_leader_epoch=epoch, **reader)
+        data.home.call(lead_elsewhere)
+        response = client.receive(ApiKey.FETCH, version, sent)
+        assert response.responses[0].partitions[0].error_code == code
 
 
 def test_a_fetch_waits_no_longer_than_its_client(data: DataHome) -> None:

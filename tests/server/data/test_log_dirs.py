@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,27 @@ def test_a_partition_moves_with_its_records(two: DataHome, tmp_path: Path) -> No
     eventually(lambda: places(two).get("t-0") == target)
     assert two.append(b"after") == 20
     assert offsets_in(two.fetch().records) == list(range(21))
+
+
+def test_a_partition_moves_while_its_leader_epoch_grows(two: DataHome, tmp_path: Path) -> None:
+    two.create()
+    two.append(b"a")
+    target = "two" if places(two)["t-0"] == "one" else "one"
+
+    def begin_another_epoch() -> None:
+        state = two.home.broker.metadata.image.topics["t"].partitions[0]
+        epoch = two.partition().leader_epoch + 1
+        two.partition().update(replace(state, leader_epoch=epoch, partition_epoch=epoch))
+
+    assert alter(two, str(tmp_path / target)) == 0
+    for _ in range(10):
+        two.home.call(begin_another_epoch)
+    eventually(lambda: places(two).get("t-0") == target)
+    assert two.append(b"b") == 1
+    back = "one" if target == "two" else "two"
+    assert alter(two, str(tmp_path / back)) == 0
+    eventually(lambda: places(two).get("t-0") == back)
+    assert offsets_in(two.fetch().records) == [0, 1]
 
 
 def test_a_move_that_cannot_be(two: DataHome, tmp_path: Path) -> None:

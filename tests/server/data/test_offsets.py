@@ -10,6 +10,7 @@ import pytest
 
 from log_maker import BASE_TIME, batch
 from server.data.data_home import DataHome, records
+from server.replicas import replica_harness
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
@@ -36,7 +37,7 @@ def filled(data: DataHome) -> DataHome:
     data.create()
     for sent in (_at(0, b"a", b"b"), _at(100, b"c"), _at(50, b"d")):
         assert data.produce(sent).error_code == 0
-    data.home.call(lambda: data.partition().delete_records(1))
+    data.home.call(lambda: replica_harness.delete_records(data.partition(), 1))
     return data
 
 

@@ -121,7 +121,7 @@ def test_sequences_of_an_idempotent_producer(data: DataHome) -> None:
     again = data.produce(records(b"a", b"b", producer_id=5, sequence=0))
     gap = data.produce(records(b"c", producer_id=5, sequence=7))
     assert (first.base_offset, again.error_code, again.base_offset) == (0, 0, 0)
-    assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (gap.error_code, gap.log_start_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
     assert data.append(b"next") == 2
 
 

@@ -32,7 +32,7 @@ class GroupBroker:
     def make_topic(self, name: str = "t", partitions: int = 2) -> UUID:
         """Create a topic and return its id."""
         new = NewTopic(name=name, partitions=partitions, replication_factor=1)
-        (result,) = self.harness.run(lambda: self.harness.broker.metadata.create_topics([new]))
+        (result,) = self.harness.run(lambda: self.harness.broker.controller.create_topics([new]))
         assert not result.error, result
         assert result.topic_id is not None
         return result.topic_id

@@ -143,7 +143,7 @@ def test_offsets_of_a_topic_that_is_deleted_go_with_it(groups: GroupBroker) -> N
     groups.make_topic()
     groups.find()
     groups.commit(7)
-    groups.harness.run(lambda: groups.harness.broker.metadata.delete_topics(["t"]))
+    groups.harness.run(lambda: groups.harness.broker.controller.delete_topics(["t"]))
     groups.make_topic()
     assert groups.fetch().committed_offset == -1
 

@@ -85,7 +85,7 @@ class MetadataHarness:
 
     async def stop(self, metadata: ClusterMetadata) -> None:
         """Stop with a clean shutdown."""
-        await metadata.shut_down_broker()
+        await metadata.leave()
         self.epoch = metadata.broker_epoch
         await metadata.close()
 

@@ -18,6 +18,7 @@ from tidelog.server.metadata.controller.brokers import (
     cordon_directories,
     fence_broker,
     register_broker,
+    register_controller,
     take_directories_offline,
     unfence_broker,
 )
@@ -28,10 +29,12 @@ from tidelog.server.metadata.controller.leaders import (
     bump_leader_epoch,
     elect_leaders,
 )
+from tidelog.server.metadata.controller.periodic_elections import balance_leaders
 from tidelog.server.metadata.controller.reassignments import alter_reassignments
+from tidelog.server.metadata.controller.topics import delete_topics
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
-from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
+from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
 from tidelog.server.metadata.requests import (
     ElectionType,
     Outcome,
@@ -110,6 +113,39 @@ class TestRegistration:
         assert (decision.result, after.leader, after.isr) == (99, 2, (2,))
         assert (image.brokers[1].epoch, image.brokers[1].is_fenced) == (99, True)
 
+    @pytest.mark.parametrize(("level", "is_allowed"), [(14, False), (15, True)])
+    def test_of_a_controller_needs_kafka_3_7(self, level: int, *, is_allowed: bool) -> None:
+        image = image_of(())
+        image.apply(feature_record("metadata.version", level))
+        if is_allowed:
+            (record,) = register_controller(image, 5, uuid.UUID(int=5), []).records
+            assert record.name == "RegisterControllerRecord"
+            return
+        with pytest.raises(ApiError) as refused:
+            register_controller(image, 5, uuid.UUID(int=5), [])
+        assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+    def test_of_a_record_takes_the_brokers_state_from_it(self) -> None:
+        image = image_of(())
+        record = register_broker(image, SETTINGS, registration(), 42).records[0]
+        states = [(True, True), (True, False), (False, False)]
+        for is_fenced, shuts_down in states:
+            fields = {**record.fields, "fenced": is_fenced, "inControlledShutdown": shuts_down}
+            image.apply(MetadataRecord("RegisterBrokerRecord", fields))
+            broker = image.brokers[1]
+            assert (broker.is_fenced, broker.in_controlled_shutdown) == (is_fenced, shuts_down)
+        image.apply(begin_shutdown(image, SETTINGS, 1).records[-1])
+        image.apply(MetadataRecord("BrokerRegistrationChangeRecord", {"brokerId": 1, "brokerEpoch": 42, "fenced": -1}))
+        assert (image.brokers[1].is_fenced, image.brokers[1].in_controlled_shutdown) == (False, True)
+
+    def test_of_a_broker_whose_topic_is_deleted_changes_no_partition(self) -> None:
+        state = partition_of((1, 2), isr=(), elr=(1, 2), last_known_elr=(1,))
+        image = with_topic(image_of((1, 2), fenced=(1, 2)), state)
+        for record in delete_topics(image, ["t"]).records:
+            image.apply(record)
+        unclean = register_broker(image, SETTINGS, registration(previous_epoch=9), 50)
+        assert [record.name for record in unclean.records] == ["RegisterBrokerRecord"]
+
     def test_after_an_unclean_stop_it_is_not_eligible(self) -> None:
         state = partition_of((1, 2), isr=(), elr=(1, 2), last_known_elr=(1,))
         image = with_topic(image_of((1, 2), fenced=(1, 2)), state)
@@ -163,6 +199,14 @@ class TestElections:
         assert self.outcome(partition_of((1, 2), leader=-1, isr=(1,)), unclean, fenced=(1,)) is ErrorCode.NONE
         gone = self.outcome(partition_of((1,), leader=-1), unclean, fenced=(1,))
         assert gone is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+    def test_of_the_preferred_replica_is_never_unclean(self) -> None:
+        image = with_topic(image_of((1, 2, 3), fenced=(1, 3)), partition_of((1, 2, 3), leader=-1, isr=(1,)))
+        allowed = settings(unclean_leader_election_enable="true")
+        decision = elect_leaders(image, allowed, ElectionType.PREFERRED, [TopicPartition("t", 0)])
+        (outcome,) = decision.result.values()
+        assert (outcome.error, list(decision.records)) == (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, [])
+        assert balance_leaders(image, allowed).records == []
 
     def test_of_partitions_that_are_not_there(self) -> None:
         image = with_topic(image_of(), partition_of((1,)))
@@ -231,9 +275,37 @@ class TestReassignments:
         begun = alter_reassignments(image, SETTINGS, [Reassignment("t", 0, [2, 3])], may_change_factor=True)
         after = applied(image, begun.records)
         assert (after.replicas, after.adding, after.removing) == ((2, 3, 1), (3,), (1,))
-        back = alter_reassignments(image, SETTINGS, [Reassignment("t", 0, None)], may_change_factor=True)
+        back = alter_reassignments(image, SETTINGS, [Reassignment("t", 0, None)], may_change_factor=False)
         after = applied(image, back.records)
         assert (after.replicas, after.adding, after.removing, after.isr) == ((2, 1), (), (), (1, 2))
+
+    def test_another_one_replaces_the_first_and_keeps_its_new_leader(self) -> None:
+        image = with_topic(image_of((1, 2, 3, 4, 5, 6)), partition_of((1, 2)))
+
+        def reassign(*replicas: int) -> PartitionState:
+            wanted = [Reassignment("t", 0, list(replicas))]
+            return applied(image, alter_reassignments(image, SETTINGS, wanted, may_change_factor=True).records)
+
+        def alter(*isr: int) -> PartitionState:
+            known = image.topics["t"].partitions[0]
+            alteration = PartitionAlteration(
+                topic_id=TOPIC_ID,
+                partition=0,
+                isr=isr,
+                leader_epoch=known.leader_epoch,
+                partition_epoch=known.partition_epoch,
+            )
+            return applied(image, alter_partitions(image, SETTINGS, known.leader, [alteration]).records)
+
+        assert reassign(3, 4).replicas == (3, 4, 1, 2)
+        assert alter(1, 2, 3).leader == 1
+        elected = applied(image, elect_leaders(image, SETTINGS, ElectionType.PREFERRED, None).records)
+        assert elected.leader == 3
+        again = reassign(5, 6)
+        assert (again.replicas, again.adding, again.removing) == ((5, 6, 1, 2, 3, 4), (5, 6), (1, 2, 3, 4))
+        assert again.leader == 3
+        done = alter(1, 2, 3, 5, 6)
+        assert (done.replicas, done.leader, done.adding, done.removing) == ((5, 6), 5, (), ())
 
     def test_that_cannot_be(self) -> None:
         image = with_topic(image_of((1, 2)), partition_of((1,)))
@@ -268,6 +340,37 @@ class TestDirectories:
         assert (after.leader, after.isr) == (2, (2,))
         assert image.topics["t"].partitions[1].leader == 1
         assert not take_directories_offline(image, SETTINGS, 1, [uuid.UUID(int=999)]).records
+
+    def test_are_assigned_since_kafka_3_7(self) -> None:
+        image = with_topic(image_of((1,)), partition_of((1,)))
+        image.apply(feature_record("metadata.version", 16))
+        with pytest.raises(ApiError) as refused:
+            assign_directories(image, SETTINGS, 1, {(TOPIC_ID, 0): directory_of(1)})
+        assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+        image.apply(feature_record("metadata.version", 17))
+        assert assign_directories(image, SETTINGS, 1, {(TOPIC_ID, 0): directory_of(1)}).result
+
+    def test_of_new_replicas(self) -> None:
+        image = image_of((1, 2, 3))
+        several = frozenset({directory_of(2), directory_of(9)})
+        image.brokers[2] = replace(image.brokers[2], log_dirs=several)
+        image.brokers[3] = replace(image.brokers[3], log_dirs=frozenset())
+        assert [image.default_directory(broker) for broker in (1, 2, 3, 4)] == [
+            directory_of(1),
+            UNASSIGNED,
+            MIGRATING,
+            MIGRATING,
+        ]
+
+    @pytest.mark.parametrize(
+        ("directory", "is_online"),
+        [(directory_of(1), True), (directory_of(2), False), (UNASSIGNED, True), (MIGRATING, True), (LOST, False)],
+    )
+    def test_that_are_online(self, directory: uuid.UUID, *, is_online: bool) -> None:
+        image = image_of((1,))
+        state = replace(partition_of((1,)), directories=(directory,))
+        assert image.is_directory_online(1, state) is is_online
+        assert not image.is_directory_online(7, replace(state, replicas=(7,))), "broker 7 is not registered"
 
     def test_that_are_cordoned_are_recorded_when_that_is_new(self) -> None:
         image = image_of((1,))

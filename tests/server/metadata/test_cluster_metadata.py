@@ -288,7 +288,7 @@ class TestChanges:
             with pytest.raises(ApiError) as refused:
                 await create(metadata, "u")
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
-            await metadata.shut_down_broker()
+            await metadata.leave()
             await metadata.close()
 
         run(work)
@@ -317,7 +317,7 @@ class TestBroker:
             before = metadata.image.partition(T0)
             assert before is not None
             assert (before.leader, before.isr, before.leader_epoch, before.partition_epoch) == (1, (1,), 0, 0)
-            await metadata.shut_down_broker()
+            await metadata.leave()
             left = metadata.image.partition(T0)
             assert left is not None
             assert (left.leader, left.isr, left.elr, left.leader_epoch) == (-1, (), (1,), 1)

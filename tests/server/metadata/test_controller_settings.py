@@ -138,6 +138,32 @@ class TestConfigs:
     def test_no_more_replicas_have_to_be_in_sync_than_there_are(self) -> None:
         assert min_isr(new_image(), settings(min_insync_replicas="5"), "t") == 2
 
+    @pytest.mark.parametrize(
+        ("resource", "cleared"), [(TOPIC, {"t"}), (BROKERS, {"t", "u"})], ids=["the topic's", "the cluster's"]
+    )
+    def test_another_least_isr_ends_the_eligibility_of_leaders(
+        self, resource: ConfigResource, cleared: set[str]
+    ) -> None:
+        """An eligible replica may lack records that were acknowledged under a smaller minimum."""
+        image = image_of((1, 2, 3))
+        eligible = partition_of((1, 2, 3), isr=(1,), elr=(2, 3))
+        for name in ("t", "u"):
+            with_topic(image, eligible, partition_of((1, 2, 3)), name=name)
+        other = alter_configs(image, settings(), {resource: [setting("log.retention.ms", "5")]})
+        assert "ClearElrRecord" not in [record.name for record in other.records]
+        for decision in (
+            alter_configs(image, settings(), {resource: [setting("min.insync.replicas", "1")]}),
+            replace_configs(image, settings(), {resource: {"min.insync.replicas": "1"}}),
+        ):
+            after = applied(image.copy(), decision.records)
+            assert {name for name, topic in after.topics.items() if not topic.partitions[0].elr} == cleared
+            assert {topic.partitions[1].partition_epoch for topic in after.topics.values()} == {0}
+
+    def test_without_the_feature_no_eligibility_ends(self) -> None:
+        image = applied(new_image(), [feature_record("eligible.leader.replicas.version", 0)])
+        decision = alter_configs(image, settings(), {TOPIC: [setting("min.insync.replicas", "1")]})
+        assert [record.name for record in decision.records] == ["ConfigRecord"]
+
     def test_of_so_many_resources_at_once(self) -> None:
         changes = {topic_resource(str(number)): [setting("retention.ms", "1")] for number in range(MAX_RECORDS + 1)}
         with pytest.raises(ApiError, match="excessively large"):

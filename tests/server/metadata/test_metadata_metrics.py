@@ -42,7 +42,7 @@ def test_they_count_what_there_is() -> None:
         await metadata.create_partitions([NewPartitions(topic="t", total=5)])
         await metadata.delete_topics(["u"])
         assert reported(registry) == counted(metadata)
-        await metadata.shut_down_broker()
+        await metadata.leave()
         assert reported(registry) == counted(metadata)
         assert reported(registry)["OfflinePartitionsCount"] == 7
         assert reported(registry).keys() == {description.name for description in METRICS}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.metadata.images import directory_of, image_of
+from server.metadata.images import directory_of, image_of, settings
 from tidelog.protocol.errors import ApiError
-from tidelog.server.metadata.controller.brokers import cordon_directories
+from tidelog.server.metadata.controller.brokers import begin_shutdown, cordon_directories
 from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import uuid_to_text
@@ -50,6 +50,15 @@ def test_fenced_brokers_come_last() -> None:
 def test_a_broker_whose_directories_are_all_cordoned_gets_nothing() -> None:
     image = image_of((1, 2, 3))
     for record in cordon_directories(image, 2, [directory_of(2)]).records:
+        image.apply(record)
+    for seed in range(20):
+        found = place_replicas(image.brokers.values(), 6, 2, Random(seed))
+        assert {broker for one in found for broker in one} == {1, 3}
+
+
+def test_a_broker_that_shuts_down_gets_nothing() -> None:
+    image = image_of((1, 2, 3))
+    for record in begin_shutdown(image, settings(), 2).records:
         image.apply(record)
     for seed in range(20):
         found = place_replicas(image.brokers.values(), 6, 2, Random(seed))

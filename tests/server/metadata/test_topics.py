@@ -11,7 +11,7 @@ from server.metadata.images import TOPIC_ID, directory_of, image_of, partition_o
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.topic_name import metric_name
 from tidelog.server.metadata.controller import topics
-from tidelog.server.metadata.controller.brokers import cordon_directories
+from tidelog.server.metadata.controller.brokers import begin_shutdown, cordon_directories
 from tidelog.server.metadata.controller.decision import MAX_RECORDS
 from tidelog.server.metadata.controller.placement import place_replicas
 from tidelog.server.metadata.controller.topics import create_partitions, create_topics, delete_topics
@@ -28,6 +28,13 @@ def result_of(image: MetadataImage, **topic: Any) -> TopicResult:
 def refusal_of(image: MetadataImage, **topic: Any) -> tuple[ErrorCode, str | None]:
     result = result_of(image, **{"name": "new", **topic})
     return result.error, result.message
+
+
+def shutting_down(image: MetadataImage, broker: int) -> MetadataImage:
+    """Put a broker into controlled shutdown, and return the same image."""
+    for record in begin_shutdown(image, settings(), broker).records:
+        image.apply(record)
+    return image
 
 
 class TestNames:
@@ -123,6 +130,11 @@ class TestCounts:
         with pytest.raises(ApiError, match="Excessively large number of partitions per request"):
             create_topics(image_of(), settings(), topics)
 
+    def test_of_assignments_that_are_too_many(self) -> None:
+        assignments = [(number, [1]) for number in range(MAX_RECORDS + 1)]
+        with pytest.raises(ApiError, match="Excessively large number of partitions per request"):
+            create_topics(image_of(), settings(), [NewTopic(name="a", assignments=assignments)])
+
     def test_of_records_that_are_too_many_refuse_what_is_too_much(self) -> None:
         decision = create_topics(
             image_of(), settings(), [NewTopic(name="a", partitions=9_999), NewTopic(name="b", partitions=1)]
@@ -178,6 +190,16 @@ class TestAssignments:
         assert (fields["replicas"], fields["isr"], fields["leader"]) == ([3, 2, 1], [2, 1], 2)
         assert fields["directories"] == [uuid_to_text(directory_of(broker)) for broker in (3, 2, 1)]
 
+    def test_a_broker_that_shuts_down_is_not_in_sync(self) -> None:
+        image = shutting_down(image_of((1, 2, 3), fenced=(3,)), 2)
+        decision = create_topics(image, settings(), [NewTopic(name="new", assignments=[(0, [1, 2, 3])])])
+        fields = decision.records[-1].fields
+        assert (fields["replicas"], fields["isr"], fields["leader"]) == ([1, 2, 3], [1], 1)
+        with_topic(image, partition_of((1, 2, 3)))
+        more = create_partitions(image, settings(), [NewPartitions(topic="t", total=2, assignments=[[2, 1, 3]])])
+        fields = more.records[-1].fields
+        assert (fields["replicas"], fields["isr"], fields["leader"]) == ([2, 1, 3], [1], 1)
+
 
 class TestSettings:
     def test_that_are_not_allowed(self) -> None:
@@ -232,6 +254,17 @@ class TestMorePartitions:
         )
         assert self.answer(image, total=3, assignments=[[1, 2]])[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert self.answer(image, total=20_000)[0] is ErrorCode.POLICY_VIOLATION
+
+    def test_where_all_brokers_are_fenced_or_shut_down(self) -> None:
+        image = with_topic(shutting_down(image_of((1, 2), fenced=(1,)), 2), partition_of((1, 2)))
+        assert self.answer(image, total=2) == (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
+        code, message = self.answer(image, total=2, assignments=[[1, 2]])
+        assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert message is not None
+        assert message.startswith("All brokers specified in the manual partition assignment for partition 1 are fenced")
 
     def test_that_are_asked_for_twice(self) -> None:
         image = with_topic(image_of(), partition_of((1,)))

@@ -318,6 +318,16 @@ def test_the_time_of_requests_is_said_with_any_answer(tmp_path: Path) -> None:
             assert client.call(ApiKey.DESCRIBE_QUORUM, topics=[]).error_code == 0
 
 
+def test_a_request_of_less_than_a_millisecond_costs_its_time(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as running, running.client(client_id="admin") as admin:
+        for _ in range(10):
+            admin.call(ApiKey.METADATA, topics=[])  # the first ones import and compile
+        set_quota(admin, "request_percentage", 0.0001)
+        with running.client() as client:
+            assert client.call(ApiKey.METADATA, topics=[]).throttle_time == 0
+            assert client.call(ApiKey.METADATA, topics=[]).throttle_time == 1000
+
+
 def test_topics_that_are_too_many(tmp_path: Path) -> None:
     """A request may exceed the quota once. A client over its quota can create and delete nothing."""
     quota = ("controller_mutation_rate", 0.01)

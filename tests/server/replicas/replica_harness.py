@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from log_maker import BASE_TIME, batch
+from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.links.broker_links import BrokerLinks
 from tidelog.server.metadata.broker_registration import BrokerRegistration
 from tidelog.server.metadata.image import ConfigResource, MetadataChange, MetadataImage, Topic
 from tidelog.server.metadata.partition_state import UNASSIGNED, PartitionState
 from tidelog.server.metadata.requests import DONE, AlteredPartition, Outcome, PartitionAlteration
 from tidelog.server.replicas.partition import Partition
-from tidelog.server.replicas.replica_manager import ReplicaManager
+from tidelog.server.replicas.record_deletion import deletable, delete_below
+from tidelog.server.replicas.replica_manager import ReplicaManager, ReplicaManagerSetup
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
@@ -44,6 +47,7 @@ class ReplicaHarness:
         self.alterations: list[PartitionAlteration] = []
         self.refusals: list[ApiError] = []
         """Errors for the next alterations of in-sync replicas; without one they are committed."""
+        self.broker_epoch = 1
         self.loop = asyncio.new_event_loop()
         self._directories = directories
         self._config = LogConfig(**settings)
@@ -60,12 +64,15 @@ class ReplicaHarness:
         )
         logs.startup()
         replicas = ReplicaManager(
-            node_id=NODE,
-            logs=logs,
-            metadata=self,
-            timers=self.timers,
-            in_thread=in_this_thread,
-            spawn=self.loop.create_task,
+            ReplicaManagerSetup(
+                node_id=NODE,
+                logs=logs,
+                metadata=self,
+                timers=self.timers,
+                in_thread=in_this_thread,
+                spawn=self.loop.create_task,
+                links=lambda: BrokerLinks(lambda _node_id: None, ClientSettings(bootstrap=())),
+            )
         )
         return logs, replicas
 
@@ -110,6 +117,8 @@ class ReplicaHarness:
     def change(self, name: TopicPartition, **state: Any) -> None:
         topic = self.image.topics[name.topic]
         before = topic.partitions[name.partition]
+        if "replicas" in state:
+            state.setdefault("directories", tuple(before.directory_of(broker) for broker in state["replicas"]))
         topic.partitions[name.partition] = replace(before, **state)
         change = MetadataChange()
         change.note_partition(topic, name.partition, before, topic.partitions[name.partition])
@@ -193,6 +202,13 @@ async def in_this_thread(
 def records(*values: bytes) -> bytearray:
     """Return records as a producer sends them."""
     return bytearray(batch(0, values or (b"value",)))
+
+
+def delete_records(partition: Partition, offset: int) -> int:
+    """Delete records as the handler does, and return the resolved offset."""
+    log, wanted = deletable(partition, offset)
+    delete_below(partition, log, wanted)
+    return wanted
 
 
 async def soon(work: Awaitable[Result]) -> asyncio.Task[Result]:

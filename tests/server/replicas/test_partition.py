@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from server.replicas.replica_harness import NODE, T0, ReplicaHarness, records, soon
+from server.replicas.replica_harness import NODE, T0, ReplicaHarness, delete_records, records, soon
 from tidelog.model import ClosedError, Isolation, OffsetOutOfRangeError
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.server.replicas.partition import UP_TO_HIGH_WATERMARK
+from tidelog.server.replicas.purgatory import wait_until
+from tidelog.server.replicas.record_deletion import UP_TO_HIGH_WATERMARK, deletable, low_watermark
 from tidelog.storage.log.partition_log import LogReadRequest
 from tidelog.storage.log.view.list_offsets import OffsetSpec
 
@@ -20,12 +21,12 @@ ALL = LogReadRequest(start_offset=0, max_bytes=1 << 20)
 READ_BY_FOLLOWER = LogReadRequest(start_offset=0, max_bytes=1 << 20, isolation=Isolation.LOG_END)
 
 
-def fetch(harness: ReplicaHarness, offset: int, *, broker_epoch: int = -1) -> None:
-    """Let the follower fetch at ``offset``."""
+def fetch(harness: ReplicaHarness, offset: int, *, broker_epoch: int = -1, replica_id: int = FOLLOWER) -> None:
+    """Let a follower fetch at ``offset``."""
     partition = harness.partition()
-    partition.require_follower(FOLLOWER, partition.leader_epoch, broker_epoch)
+    partition.require_follower(replica_id, partition.leader_epoch, broker_epoch)
     read = partition.read(replace(READ_BY_FOLLOWER, start_offset=offset))
-    partition.follower_fetched(FOLLOWER, read, log_start_offset=0, broker_epoch=broker_epoch)
+    partition.follower_fetched(replica_id, read, log_start_offset=0, broker_epoch=broker_epoch)
 
 
 def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
@@ -129,6 +130,26 @@ def test_a_refused_change_of_the_in_sync_replicas_is_proposed_again(harness: Rep
         assert len(harness.partition().in_sync.isr) == 2 - refused_before
 
 
+def test_a_replica_that_was_about_to_join_blocks_the_high_watermark_only_for_the_lag_time(
+    harness: ReplicaHarness,
+) -> None:
+    for broker_id in (FOLLOWER, 3):
+        harness.register(broker_id, epoch=9)
+    harness.create("t", replicas=(NODE, FOLLOWER, 3), isr=(NODE, FOLLOWER))
+    harness.refusals.append(ApiError(ErrorCode.INELIGIBLE_REPLICA))
+    fetch(harness, 0, replica_id=3)
+    harness.settle()
+    partition = harness.partition()
+    partition.append(records())
+    fetch(harness, 1)
+    partition.check_lag()
+    assert partition.high_watermark == 0
+    harness.clock.sleep_ms(30_001)
+    partition.check_lag()
+    assert partition.high_watermark == 1
+    assert len(harness.alterations) == 1
+
+
 def test_a_fetch_of_an_earlier_incarnation_is_refused(harness: ReplicaHarness) -> None:
     harness.register(FOLLOWER, epoch=9)
     harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE,), leader_epoch=3)
@@ -152,6 +173,23 @@ def test_a_broker_that_is_no_replica_may_not_fetch(
     harness.create("t", leader_epoch=3)
     with refused(error):
         harness.partition().require_follower(FOLLOWER, leader_epoch)
+
+
+def test_a_fetch_that_fails_or_diverges_confirms_no_records(harness: ReplicaHarness) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER), leader_epoch=1)
+    partition = harness.partition()
+    partition.append(records(b"a", b"b", b"c"))
+    harness.change(T0, leader_epoch=5, partition_epoch=1)
+    fetch(harness, 1)
+    before = partition.in_sync.followers[FOLLOWER]
+    with refused(ErrorCode.FENCED_LEADER_EPOCH):
+        partition.require_follower(FOLLOWER, 4)
+    diverged = partition.read(replace(READ_BY_FOLLOWER, start_offset=3), leader_epoch=5, last_fetched_epoch=4)
+    assert diverged.diverging is not None
+    with pytest.raises(OffsetOutOfRangeError):
+        fetch(harness, 4)
+    assert partition.in_sync.followers[FOLLOWER] == before
+    assert partition.high_watermark == 1
 
 
 # --- delayed requests ---
@@ -186,6 +224,33 @@ def test_waiting_for_replication_ends_when_the_time_is_over(harness: ReplicaHarn
 
     with refused(ErrorCode.REQUEST_TIMED_OUT):
         harness.run(scenario())
+    assert not partition.purgatory
+
+
+def test_an_append_checks_only_the_operations_that_it_can_complete(
+    harness: ReplicaHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.create("t", replicas=(NODE, FOLLOWER), isr=(NODE, FOLLOWER))
+    partition = harness.partition()
+    partition.append(records())
+    replication_error, checked = partition.replication_error, list[int]()
+
+    def noted(end: int) -> ErrorCode | None:
+        checked.append(end)
+        return replication_error(end)
+
+    async def scenario() -> None:
+        monkeypatch.setattr(partition, "replication_error", noted)
+        produce = await soon(partition.replicated(1, timeout_ms=1000))
+        fetched = await soon(wait_until(lambda _: True, (partition,), harness.timers, 1000))
+        checked.clear()
+        partition.append(records())
+        assert (await soon(fetched)).done()
+        assert not checked
+        fetch(harness, 1)
+        await produce
+
+    harness.run(scenario())
     assert not partition.purgatory
 
 
@@ -307,17 +372,18 @@ def test_a_fetcher_whose_log_parted_is_told_where(harness: ReplicaHarness) -> No
 def test_records_are_deleted_up_to_the_high_watermark(harness: ReplicaHarness) -> None:
     harness.create("t")
     harness.partition().append(records(b"a", b"b", b"c"))
-    assert harness.partition().delete_records(2) == 2
-    assert harness.partition().low_watermark == 2
-    assert harness.partition().delete_records(UP_TO_HIGH_WATERMARK) == 3
+    partition = harness.partition()
+    assert delete_records(partition, 2) == 2
+    assert low_watermark(partition) == 2
+    assert delete_records(partition, UP_TO_HIGH_WATERMARK) == 3
     with pytest.raises(OffsetOutOfRangeError):
-        harness.partition().delete_records(4)
+        delete_records(partition, 4)
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
-        harness.partition().delete_records(-2)
+        delete_records(partition, -2)
 
 
 def test_of_a_topic_that_is_only_compacted_no_records_are_deleted(harness: ReplicaHarness) -> None:
     harness.create("t")
     harness.set_config("t", cleanup_policy="compact")
     with refused(ErrorCode.POLICY_VIOLATION):
-        harness.partition().delete_records(0)
+        deletable(harness.partition(), 0)

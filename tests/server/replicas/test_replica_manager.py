@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from server.replicas.replica_harness import NODE, T0, ReplicaHarness, records, soon
 from tidelog.model import StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.server.metadata.partition_state import LOST, UNASSIGNED
+from tidelog.storage.checkpoint import MetaProperties
+from tidelog.storage.fs import LOCAL
 
 FOLLOWER = 2
+BOTH: dict[str, Any] = {"replicas": (NODE, FOLLOWER), "isr": (NODE, FOLLOWER)}
 
 
 def code_of(harness: ReplicaHarness, name: TopicPartition) -> ErrorCode:
@@ -157,6 +162,76 @@ def test_an_epoch_that_cannot_be_noted_is_not_led_in(
         harness.change(T0, leader_epoch=1, partition_epoch=1)
     assert "This broker cannot lead t-0: the disk is full" in caplog.text
     assert elected == [0]
+
+
+# --- log directories ---
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[ReplicaHarness]:
+    """Yield a broker with two formatted log directories."""
+    paths = tmp_path / "one", tmp_path / "two"
+    for path in paths:
+        path.mkdir()
+        properties = MetaProperties(version=1, cluster_id="c", node_id=NODE, directory_id=uuid4())
+        properties.write(LOCAL, path / "meta.properties")
+    made = ReplicaHarness(*paths)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("leader", [NODE, FOLLOWER])
+@pytest.mark.parametrize("directory", [UNASSIGNED, LOST])
+def test_the_controller_learns_where_a_new_replica_is(two: ReplicaHarness, directory: UUID, leader: int) -> None:
+    topic = two.create("t", **BOTH, leader=leader, directories=(directory, directory))
+    two.settle()
+    ids = {known.path: known.id for known in two.logs.online}
+    assert two.assigned == {(topic.id, 0): ids[two.log().directory.parent]}
+
+
+@pytest.mark.parametrize("leader", [NODE, FOLLOWER])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_new_replica_is_in_the_directory_of_the_metadata(two: ReplicaHarness, number: int, leader: int) -> None:
+    known = two.logs.online[number]
+    two.create("t", **BOTH, leader=leader, directories=(known.id, UNASSIGNED))
+    two.settle()
+    assert two.log().directory.parent == known.path
+    assert two.assigned == {}
+
+
+def test_a_replica_in_an_offline_directory_is_not_created_elsewhere(two: ReplicaHarness) -> None:
+    known = two.logs.online[0]
+    two.create("t", **BOTH, directories=(known.id, UNASSIGNED))
+    fail(two, known.path)
+    two.change(T0, leader_epoch=1, partition_epoch=1)
+    assert not two.partition().is_online
+    assert two.logs.partitions() == []
+    assert not list((known.path.parent / "two").glob("t-0*"))
+
+
+def test_waiting_for_replication_ends_when_the_directory_fails(two: ReplicaHarness) -> None:
+    known = two.logs.online[0]
+    two.create("t", **BOTH, directories=(known.id, UNASSIGNED))
+    two.partition().append(records())
+
+    async def scenario() -> None:
+        waiting = await soon(two.partition().replicated(1, timeout_ms=1000))
+        fail(two, known.path)
+        two.replicas.directory_failed(known.id)
+        await waiting
+
+    with pytest.raises(ApiError, check=lambda error: error.code is ErrorCode.KAFKA_STORAGE_ERROR):
+        two.run(scenario())
+    two.settle()
+    assert two.offline == [known.id]
+
+
+def fail(harness: ReplicaHarness, path: Path) -> None:
+    """Report a failed write, as if the operating system had refused it."""
+    error = StorageError("the disk is gone", path=path)
+    error.__cause__ = OSError(errno.EIO, "Input/output error")
+    harness.logs._directories.note_failure(error)
+    harness.logs.handle_failures()
 
 
 # --- listeners ---

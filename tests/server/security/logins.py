@@ -81,7 +81,7 @@ class SecureHome(BrokerHome):
             salt = random_salt()
             salted = salted_password(mechanism, password, iterations=iterations, salt=salt)
             new = ScramUpsertion(user, int(mechanism), iterations, salt, salted)
-            outcomes = self.run(partial(self.server.metadata.alter_scram_users, [], [new]))
+            outcomes = self.run(partial(self.server.controller.alter_scram_users, [], [new]))
             assert not outcomes[user].is_failure, outcomes
 
     def wire(self, name: str) -> WireClient:

@@ -14,7 +14,7 @@ from server.security.logins import PASSWORD, SecureHome, log_in
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.security.scram_credential import ScramMechanism, salted_password
-from tidelog.testing.broker.in_process import keep_port
+from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

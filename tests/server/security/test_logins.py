@@ -117,7 +117,7 @@ def test_a_password_that_was_taken_back_is_none(home: SecureHome) -> None:
     for password, code in (("one", ErrorCode.SASL_AUTHENTICATION_FAILED), ("two", ErrorCode.NONE)):
         with home.wire("SASL") as client:
             assert log_in(client, "SCRAM-SHA-512", "carol", password).error_code == code
-    home.run(lambda: home.server.metadata.alter_scram_users([ScramDeletion("carol", 2)], []))
+    home.run(lambda: home.server.controller.alter_scram_users([ScramDeletion("carol", 2)], []))
     for mechanism, code in (("SCRAM-SHA-512", ErrorCode.SASL_AUTHENTICATION_FAILED), ("SCRAM-SHA-256", ErrorCode.NONE)):
         with home.wire("SASL") as client:
             assert log_in(client, mechanism, "carol", "two").error_code == code

@@ -74,7 +74,7 @@ def test_what_cannot_be_made_is_tried_again(tmp_path: Path, caplog: pytest.LogCa
 
 def test_kafkas_own() -> None:
     config = BrokerConfig.load(None, EMBEDDED_SETTINGS | {"offsets.topic.num.partitions": "7"})
-    assert automatic_topic("plain", config) == NewTopic(name="plain")
+    assert automatic_topic("plain", config) == NewTopic(name="plain", partitions=1, replication_factor=1)
     assert automatic_topic("__consumer_offsets", config) == NewTopic(
         name="__consumer_offsets",
         partitions=7,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from server.transactions.local_replicas import LocalPartition, LocalReplicas
+from server.transactions.other_brokers import OtherBrokers
 from tidelog.model import Record, TimestampType, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.record.build import build_batch
@@ -27,6 +28,8 @@ from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topics.internal_topics import partition_of
 from tidelog.server.transactions.completions import Completions
 from tidelog.server.transactions.coordinator import CoordinatorParts, TransactionCoordinator
+from tidelog.server.transactions.coordinator_channels import CoordinatorLookup
+from tidelog.server.transactions.marker_channels import MarkerChannels
 from tidelog.server.transactions.markers import LocalMarkers
 from tidelog.server.transactions.owned_partitions import OwnedPartitions
 from tidelog.server.transactions.producer_ids import ProducerIds
@@ -43,6 +46,7 @@ T = TypeVar("T")
 START = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 STATE_PARTITIONS = 2
+OWN_ID = 1
 
 
 class CoordinatorHarness:
@@ -53,6 +57,9 @@ class CoordinatorHarness:
         self.settings = TransactionSettings(add_retry_max_ms=100)
         self.replicas = LocalReplicas(directory, self.clock)
         self.server_version = server_version
+        self.brokers = OtherBrokers()
+        self.coordinator_id: int | None = OWN_ID
+        """The broker that leads the partitions of all transactional ids."""
         self.verifies = True
         self.block_size = block_size
         self.next_block = 1000
@@ -88,6 +95,7 @@ class CoordinatorHarness:
 
     def pass_time(self, duration_ms: int) -> None:
         """Advance the clock in steps, so that repeated delays all elapse."""
+        self.settle()
         step = max(1, duration_ms // 10)
         for _ in range(0, duration_ms, step):
             self.clock.sleep_ms(step)
@@ -132,9 +140,12 @@ class CoordinatorHarness:
             before_marker=self._before_marker,
             transaction_completed=self._transaction_completed,
         )
-        completions = Completions(
+        self.channels = MarkerChannels(self.brokers.send, self.loop.create_task)
+        self.completions = completions = Completions(
             partitions,
-            markers,
+            node_id=OWN_ID,
+            local=markers,
+            channels=self.channels,
             leader_of=self.replicas.leader_of,
             timers=self.timers,
             spawn=self.loop.create_task,
@@ -146,6 +157,9 @@ class CoordinatorHarness:
                 markers=markers,
                 producer_ids=ProducerIds(self._allocate, self.loop.create_task),
                 replicas=replicas,
+                lookup=CoordinatorLookup(
+                    node_id=OWN_ID, coordinator_of=lambda _name: self.coordinator_id, send=self.brokers.send
+                ),
                 is_verification_enabled=lambda: self.verifies,
                 settings=self.settings,
                 timers=self.timers,

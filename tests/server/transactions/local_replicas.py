@@ -26,7 +26,8 @@ class LocalPartition:
         self._changed = asyncio.Event()
 
     def leading_log(self) -> PartitionLog:
-        if self.error is not None:
+        """Return the log. Too few replicas in sync refuse appends alone."""
+        if self.error not in (None, ErrorCode.NOT_ENOUGH_REPLICAS):
             raise ApiError(self.error)
         return self.log
 
@@ -39,7 +40,9 @@ class LocalPartition:
         guard: VerificationGuard = NO_GUARD,
         transaction_version: int = 0,
     ) -> AppendResult:
-        return self.leading_log().append_as_leader(
+        if self.error is not None:
+            raise ApiError(self.error)
+        return self.log.append_as_leader(
             records, leader_epoch=0, origin=origin, guard=guard, transaction_version=transaction_version
         )
 
@@ -65,6 +68,8 @@ class LocalReplicas:
         self._clock = clock
         self._verifies_transactions = verifies_transactions
         self._partitions: dict[TopicPartition, LocalPartition] = {}
+        self.elsewhere: dict[TopicPartition, int] = {}
+        """The leaders of the partitions that other brokers lead."""
 
     def make(self, name: TopicPartition) -> LocalPartition:
         log = PartitionLog.open(
@@ -90,6 +95,8 @@ class LocalReplicas:
 
     def leader_of(self, name: TopicPartition) -> int | None:
         """Return None for a missing partition, and no leader if appends fail because there is none."""
+        if name in self.elsewhere:
+            return self.elsewhere[name]
         if name not in self._partitions:
             return None
         return NO_LEADER if self._partitions[name].error is ErrorCode.NOT_LEADER_OR_FOLLOWER else 1

@@ -27,7 +27,7 @@ BATCH = 25
 def home(tmp_path: Path) -> Iterator[BrokerHome]:
     with running_broker(tmp_path, **SINGLE_NODE) as running:
         topics = [NewTopic(name=name, partitions=1, replication_factor=1) for name in (INPUT, OUTPUT)]
-        running.run(lambda: running.broker.metadata.create_topics(topics))
+        running.run(lambda: running.broker.controller.create_topics(topics))
         yield running
 
 

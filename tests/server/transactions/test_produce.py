@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from log_maker import batch
 from server.harness import BrokerHome, WireClient, running_broker
 from server.transactions.test_wire import add, begin, described, end, initialized, make_topics
 from tidelog.kernel import ColumnDecoder, scan_batches
@@ -31,6 +32,35 @@ def home(tmp_path: Path) -> Iterator[BrokerHome]:
         yield running
 
 
+def transactional(producer: ProducerIdAndEpoch, value: bytes, sequence: int = 0) -> bytes:
+    """Return a batch of a transaction."""
+    return bytes(
+        build_batch(
+            [Record(0, SYSTEM_CLOCK.now_ms(), TimestampType.CREATE, None, value)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+    )
+
+
+def produce_both(client: WireClient, name: str, events: bytes, audit: bytes) -> list[int]:
+    """Send a batch to each of the two topics in one request, and return the error codes."""
+    batches = {"events": events, "audit": audit}
+    answer = client.call(
+        ApiKey.PRODUCE,
+        CHECKS,
+        transactional_id=name,
+        acks=-1,
+        timeout=30_000,
+        topic_data=[
+            {"name": topic, "partition_data": [{"index": 0, "records": batch}]} for topic, batch in batches.items()
+        ],
+    )
+    return [topic.partition_responses[0].error_code for topic in answer.responses]
+
+
 def produce(
     client: WireClient,
     name: str,
@@ -42,20 +72,14 @@ def produce(
     version: int = ADDS,
 ) -> Struct:
     """Return the partition's part of the response."""
-    batch = build_batch(
-        [Record(0, SYSTEM_CLOCK.now_ms(), TimestampType.CREATE, None, value)],
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        base_sequence=sequence,
-        transactional=True,
-    )
+    batch = transactional(producer, value, sequence)
     answer = client.call(
         ApiKey.PRODUCE,
         version,
         transactional_id=name,
         acks=-1,
         timeout=30_000,
-        topic_data=[{"name": topic, "partition_data": [{"index": 0, "records": bytes(batch)}]}],
+        topic_data=[{"name": topic, "partition_data": [{"index": 0, "records": batch}]}],
     )
     (part,) = answer.responses[0].partition_responses
     assert isinstance(part, Struct)
@@ -153,6 +177,25 @@ def test_a_stranger_is_no_producer_of_the_transaction(client: WireClient) -> Non
     stranger = ProducerIdAndEpoch(4711, 0)
     answer = produce(client, "orders", stranger, b"x")
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert committed(client) == []
+
+
+def test_only_batches_of_the_transaction_are_verified(client: WireClient) -> None:
+    producer = initialized(client, "orders")
+    plain = batch(0, (b"plain",))
+    assert produce_both(client, "orders", transactional(producer, b"x"), plain) == [ErrorCode.INVALID_TXN_STATE, 0]
+    add(client, "orders", producer, "events")
+    assert produce_both(client, "orders", transactional(producer, b"x"), plain) == [0, 0]
+    assert [topic.topic for topic in described(client, "orders").topics] == ["events"]
+
+
+def test_a_request_has_batches_of_one_transactional_producer(client: WireClient) -> None:
+    producer = initialized(client, "orders")
+    add(client, "orders", producer, "events")
+    other = ProducerIdAndEpoch(producer.producer_id + 1, 0)
+    found = produce_both(client, "orders", transactional(producer, b"x"), transactional(other, b"y"))
+    assert found == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    end(client, "orders", producer, True)
     assert committed(client) == []
 
 

@@ -28,7 +28,7 @@ def harness(tmp_path: Path) -> Iterator[CoordinatorHarness]:
 
 
 def reported(harness: CoordinatorHarness) -> dict[str, float]:
-    return {sample.name.name: sample.values["Value"] for sample in harness.coordinator.samples()}
+    return {sample.name.name: sample.values.get("Value", -1) for sample in harness.coordinator.samples()}
 
 
 def waiting(harness: CoordinatorHarness) -> tuple[float, float]:
@@ -60,6 +60,7 @@ def test_loads_of_partitions_are_measured(harness: CoordinatorHarness) -> None:
     assert names == {
         ("kafka.server", "transaction-coordinator-metrics"),
         ("kafka.coordinator.transaction", "TransactionMarkerChannelManager"),
+        ("kafka.server", "AddPartitionsToTxnManager"),
     }
 
 
@@ -88,7 +89,11 @@ def test_it_is_told_by_a_broker_with_a_coordinator_until_the_end(tmp_path: Path)
 
         def told() -> set[str]:
             names = {one.name for one in METRICS}
-            types = ("transaction-coordinator-metrics", "TransactionMarkerChannelManager")
+            types = (
+                "transaction-coordinator-metrics",
+                "TransactionMarkerChannelManager",
+                "AddPartitionsToTxnManager",
+            )
             samples = groups.harness.broker.metrics.samples()
             return {sample.name.name for sample in samples if sample.name.type in types} & names
 

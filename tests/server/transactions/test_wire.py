@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerHome]:
 def make_topics(home: BrokerHome) -> None:
     state = NewTopic(name=TRANSACTION_STATE_TOPIC, partitions=2, replication_factor=1)
     topics = [state, *(NewTopic(name=name, partitions=1, replication_factor=1) for name in ("events", "audit"))]
-    made = home.run(lambda: home.broker.metadata.create_topics(topics))
+    made = home.run(lambda: home.broker.controller.create_topics(topics))
     assert not any(topic.error for topic in made), made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -10,18 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_jvm import QUICK_START
+
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED = "Spark Connect server started at: "
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Settings for a JVM that lives for half a minute."""
 CLUSTER = "local-cluster[2,1,1024]"
 """Two executors in their own processes, with a core and 1024 MiB each."""
-
-
-def plain_environment() -> dict[str, str]:
-    """Return this process's environment without the variables that configure Spark or its tests."""
-    ours = ("PYSPARK", "SPARK", "PYTEST", "TIDELOG_TEST")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def make_spark_home(path: Path, interpreter: Path) -> Path:
@@ -41,7 +34,6 @@ def connect_server(interpreter: Path, place: Path, master: str, environment: Map
     config = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
-        "spark.driver.extraJavaOptions": QUICK_START,
         "spark.executor.extraJavaOptions": QUICK_START,
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",

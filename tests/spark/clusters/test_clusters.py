@@ -21,7 +21,8 @@ from cli.runner import rows as printed
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, unpack
 from s3_server import put, s3_server
-from spark.clusters.spark_home import CLUSTER, connect_server, make_spark_home, plain_environment
+from spark.clusters.spark_home import CLUSTER, connect_server, make_spark_home
+from spark_jvm import plain_environment
 
 ROOT = Path(__file__).resolve().parents[3]
 OLDEST = ROOT / ".venv-spark40" / "bin" / "python"

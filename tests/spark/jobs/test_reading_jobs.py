@@ -40,7 +40,11 @@ def rows_of(table: DataFrame) -> list[dict[str, Any]]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[str]:
-    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+    """Sort the rows. The jobs have no columns for the replicas of several brokers, which the commands have."""
+    return sorted(
+        json.dumps({name: value for name, value in row.items() if name not in ("role", "lag")}, sort_keys=True)
+        for row in rows
+    )
 
 
 @pytest.fixture

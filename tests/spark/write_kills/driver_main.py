@@ -15,11 +15,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import tidelog.spark
-from real_kafka.java import QUICK_START
 from spark.write_kills.dying_sink import ORDER, DyingDataSource
 
 CONFIG = {
-    "spark.driver.extraJavaOptions": " ".join(QUICK_START),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",

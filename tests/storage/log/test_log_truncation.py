@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from log_maker import batch, data, plain
-from storage.log.log_harness import LogHarness, fetch, lead, read
+from storage.log.log_harness import NOW, LogHarness, fetch, lead, read
 from tidelog.model import LogOffsetMetadata, OffsetOutOfRangeError
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
-from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment import LogSegment
+from tidelog.testing import Kept, ManualClock, SimulatedDisk
+from tidelog.testing.disk.sector_map import SECTOR_BYTES
 
 ONE = plain(0, 1)
 
@@ -115,6 +119,65 @@ class TestRecords:
         log.truncate_to(2)
         lead_singly(log, 3)
         assert log.base_offsets == [0, 3]
+
+
+class TestPowerLoss:
+    """The batches have the size of a sector, so a sector with a removed one may survive behind a new one."""
+
+    @staticmethod
+    def open_on(disk: SimulatedDisk) -> PartitionLog:
+        config = LogConfig(segment_index_bytes=4096)
+        return PartitionLog.open(
+            OpenRequest(
+                fs=disk,
+                directory=Path("/t-0"),
+                clock=ManualClock(NOW),
+                config=config,
+                clean_shutdown=False,
+                is_sole_replica=False,
+            )
+        )
+
+    @staticmethod
+    def append(log: PartitionLog, value: bytes) -> None:
+        size = SECTOR_BYTES - len(batch(0, [b""])) - 2  # the lengths of record and value take more bytes
+        made = batch(0, [value * size])
+        assert len(made) == SECTOR_BYTES
+        lead(log, made)
+
+    @staticmethod
+    def values(log: PartitionLog) -> bytes:
+        return fetch(log, 0).data()[SECTOR_BYTES - 2 :: SECTOR_BYTES]
+
+    def require_order(self, disk: SimulatedDisk) -> None:
+        found = {self.values(self.open_on(survivor)) for survivor in disk.survivors(2000)}
+        assert b"aNN" in found
+        assert not any(b"N" in values and values[values.index(b"N") :].strip(b"N") for values in found), found
+
+    def test_truncated_batches_do_not_come_back_behind_new_ones(self) -> None:
+        disk = SimulatedDisk()
+        log = self.open_on(disk)
+        for value in (b"a", b"b", b"c"):
+            self.append(log, value)
+        disk.sync_all()
+        log.truncate_to(1)
+        for _ in range(2):
+            self.append(log, b"N")
+        self.require_order(disk)
+
+    def test_batches_that_recovery_removed_do_not_come_back_behind_new_ones(self) -> None:
+        disk = SimulatedDisk()
+        log = self.open_on(disk)
+        for value in (b"a", b"b", b"c"):
+            self.append(log, value)
+        with disk.open(segment_file(log.directory, 0, FileKind.LOG), write=True) as file:
+            file.pwrite(b"?", SECTOR_BYTES + 100)
+        disk.sync_all()
+        disk = disk.after_crash(Kept())
+        log = self.open_on(disk)
+        for _ in range(2):
+            self.append(log, b"N")
+        self.require_order(disk)
 
 
 class TestBeginningAnew:

@@ -612,3 +612,83 @@ class TestDisksFail:
         again = home.start()  # two live directories with the same records
         assert content(again.require(T0)) == before
         assert len(again.strays) == 1
+
+
+class TestMovesThatWaitForTheirOwner:
+    """A broker lets a move end once the controller knows the new log directory."""
+
+    def test_the_rest_is_copied_after_the_permission(self, home: DiskHome) -> None:
+        asked: list[tuple[TopicPartition, Path]] = []
+        ends: list[Callable[[], None]] = []
+
+        def on_caught_up(partition: TopicPartition, path: Path, end: Callable[[], None]) -> None:
+            asked.append((partition, path))
+            ends.append(end)
+
+        manager, old = start(home, on_caught_up=on_caught_up)
+        manager.move(T0, home.paths[1])
+        home.clock.sleep_ms(0)
+        assert asked == [(T0, home.paths[1])]
+        assert manager.require(T0) is old
+        fill(old, 3)
+        assert not manager.run_move(T0)
+        assert len(asked) == 1
+        fill(old, 3)
+        before = what_it_holds(old)
+        ends[0]()
+        home.clock.sleep_ms(0)
+        new = manager.require(T0)
+        assert new.directory.parent == home.paths[1]
+        assert what_it_holds(new) == before
+
+    def test_a_cancelled_move_does_not_end(self, home: DiskHome) -> None:
+        ends: list[Callable[[], None]] = []
+        manager, old = start(home, on_caught_up=lambda _partition, _path, end: ends.append(end))
+        manager.move(T0, home.paths[1])
+        home.clock.sleep_ms(0)
+        manager.move(T0, home.paths[0])
+        ends[0]()
+        home.clock.sleep_ms(0)
+        assert manager.require(T0) is old
+        manager.move(T0, home.paths[1])
+        home.clock.sleep_ms(0)
+        assert manager.require(T0) is old, "the second move has no permission yet"
+        ends[1]()
+        home.clock.sleep_ms(0)
+        assert manager.require(T0).directory.parent == home.paths[1]
+
+
+class TestThrottle:
+    def test_a_throttled_move_takes_its_time(self, home: DiskHome) -> None:
+        manager, old = start(home, 40, move_rate=lambda: 500)
+        began_ms, size = home.clock.monotonic_ms(), old.size
+        manager.move(T0, home.paths[1])
+        while manager.require(T0) is old:
+            home.clock.sleep_ms(100)
+        rate = size * 1000 / (home.clock.monotonic_ms() - began_ms)
+        assert 250 < rate < 1000
+        assert content(manager.require(T0)) == content(old)
+
+    def test_another_rate_counts_at_once(self, home: DiskHome) -> None:
+        rates = [1]
+        manager, old = start(home, 40, move_rate=lambda: rates[0])
+        manager.move(T0, home.paths[1])
+        home.clock.sleep_ms(5000)
+        assert manager.require(T0) is old
+        rates[0] = 1_000_000
+        home.clock.sleep_ms(1000)
+        assert manager.require(T0) is not old
+
+    def test_moves_share_the_rate(self, home: DiskHome) -> None:
+        manager, old = start(home, 10, move_rate=lambda: 1)
+        other = manager.get_or_create(TopicPartition("t", 1))
+        fill(other, 10)
+        manager.move(T0, home.paths[1])
+        home.clock.sleep_ms(0)
+        target = next(path for path in home.paths if path != other.directory.parent)
+        manager.move(TopicPartition("t", 1), target)
+        home.clock.sleep_ms(0)
+        second = manager.log(TopicPartition("t", 1), is_future=True)
+        assert second is not None
+        assert second.end_offset == 0
+        assert manager.require(T0) is old

@@ -20,7 +20,7 @@ def test_it_is_where_the_project_says_it_is() -> None:
     assert hasattr(import_module(PLUGIN), "kafka_broker")
 
 
-def test_its_fixtures_are_a_broker_a_topic_and_an_address(
+def test_its_fixtures_are_a_broker_a_topic_an_address_and_a_cluster(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -50,7 +50,11 @@ def test_its_fixtures_are_a_broker_a_topic_and_an_address(
             before = timers.now_ms()
             manual_time_kafka_broker.advance(5)
             assert timers.now_ms() == before + 5
+
+        def test_cluster(kafka_cluster):
+            kafka_cluster.create_topic("t", partitions=3)
+            assert sorted(kafka_cluster.leader("t", number) for number in range(3)) == [1, 2, 3]
         """
     )
     result = pytester.runpytest_inprocess("-p", PLUGIN, "-q")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)

@@ -41,7 +41,7 @@ from tidelog.client.cluster.first_response import first_response
 from tidelog.client.cluster.node_link import NodeLink
 from tidelog.client.connection.canonical_names import canonical_servers
 from tidelog.client.connection.client_settings import ClientSettings
-from tidelog.client.connection.connection import Connection, Decoder, Values
+from tidelog.client.connection.connection import Connection, Decoder, Request, Values
 from tidelog.client.model.address import Address
 from tidelog.client.model.backoff import Backoff
 from tidelog.client.model.errors import ClientClosedError, ClientError, DisconnectedError, RequestTimedOutError
@@ -138,7 +138,7 @@ class ClusterClient:
         self,
         node_id: int,
         api: ApiKey,
-        values: Values,
+        values: Request,
         *,
         purpose: str = "",
         at_most: int | None = None,

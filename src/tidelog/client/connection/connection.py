@@ -55,6 +55,9 @@ from tidelog.protocol.messages import read_response, write_request
 
 Values = Mapping[str, Any]
 """A request's fields by name. Fields that the chosen version lacks are dropped."""
+Encoder = Callable[[int], bytes]
+"""Encodes the bytes after the header of a request of the version."""
+Request = Values | Encoder
 Decoder = Callable[[int, memoryview], Any]
 """Decodes the bytes after the header of a response of the version. It raises MalformedMessageError."""
 
@@ -90,6 +93,8 @@ class Connection:
         self._next_id = 0
         self._turn = asyncio.Lock()
         """Held by the one request that waits to be written. The lock is fair, so requests keep their order."""
+        self._waiting = 0
+        """The requests that are not written yet."""
         self._throttled_until = self._renew_at = 0.0
         """Times of the loop's clock; 0 means none."""
         self._end_reason: ClientError | None = None
@@ -117,7 +122,7 @@ class Connection:
     async def send(
         self,
         api: ApiKey,
-        values: Values,
+        values: Request,
         *,
         at_most: int | None = None,
         at_least: int | None = None,
@@ -137,7 +142,7 @@ class Connection:
         self,
         api: ApiKey,
         version: int,
-        values: Values,
+        values: Request,
         *,
         timeout_ms: int | None = None,
         decode: Decoder | None = None,
@@ -145,13 +150,18 @@ class Connection:
         """Send a request of this version, whether or not the broker supports it, as ``send`` does."""
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._loop.time() + timeout_ms / 1000
-        body = write_request(api, version, values)
+        body = write_request(api, version, values) if isinstance(values, Mapping) else values(version)
+        if self._may_write:
+            return await self._write(api, version, body, timeout_ms, deadline, decode)
+        self._waiting += 1
         try:
             async with asyncio.timeout_at(deadline), self._turn:
                 await self._wait_until_allowed()
                 response = self._write(api, version, body, timeout_ms, deadline, decode)
         except TimeoutError:
             raise RequestTimedOutError(self._unsent_text(api, timeout_ms)) from None
+        finally:
+            self._waiting -= 1
         return await response
 
     async def authenticate(self) -> None:
@@ -167,6 +177,18 @@ class Connection:
         self._stream.end(reason or ClientClosedError(f"the connection to {self.broker} was closed by its owner"))
 
     # --- before a request is written ---
+
+    @property
+    def _may_write(self) -> bool:
+        """True if a request need not wait: no other one does, and ``_wait_until_allowed`` would return at once."""
+        now = self._loop.time()
+        return (
+            self._end_reason is None
+            and not self._waiting
+            and self._throttled_until <= now
+            and self._stream.is_writable
+            and not 0 < self._renew_at <= now
+        )
 
     async def _wait_until_allowed(self) -> None:
         """Wait for the end of throttling, for space to write, and for a new authentication if it is due."""

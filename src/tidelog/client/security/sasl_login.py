@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tidelog.client.model.errors import AuthenticationError
 from tidelog.client.security.client_security import Exchange
 from tidelog.client.security.scram_client import ScramClient
-from tidelog.config.client_config import ClientConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode, error_text
@@ -29,6 +28,15 @@ _MODULES: Final = {
 _CLASSES: Final = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
 
 
+class LoginConfig(Protocol):
+    """The settings of a login: those of a client, or of a node's connections to its cluster."""
+
+    def text(self, key: str) -> str | None: ...
+    def named(self, key: str) -> str:
+        """Return the name under which the value of ``key`` is set, for messages."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslLogin:
     mechanism: str
@@ -36,27 +44,29 @@ class SaslLogin:
     password: str = field(repr=False)
 
     @classmethod
-    def of(cls, config: ClientConfig) -> SaslLogin:
+    def of(cls, config: LoginConfig) -> SaslLogin:
         """Return the login of the settings. Raise ConfigError with the mistake, but without a secret."""
         mechanism = config.text("sasl.mechanism") or ""
         if mechanism not in _MODULES:
-            raise ConfigError(f"sasl.mechanism: {mechanism} is not supported; use {', '.join(_MODULES)}")
+            raise ConfigError(
+                f"{config.named('sasl.mechanism')}: {mechanism} is not supported; use {', '.join(_MODULES)}"
+            )
         for key in _CLASSES:
             if config.text(key):
-                raise ConfigError(f"{key}: custom classes are not supported")
-        text = config.text("sasl.jaas.config")
+                raise ConfigError(f"{config.named(key)}: custom classes are not supported")
+        text, key = config.text("sasl.jaas.config"), config.named("sasl.jaas.config")
         example = f'{_MODULES[mechanism]} required username="NAME" password="PASSWORD";'
         if text is None:
-            raise ConfigError(f"sasl.jaas.config has to be set: {example} (a JAAS file is not read)")
+            raise ConfigError(f"{key} has to be set: {example} (a JAAS file is not read)")
         try:
             module = parse_jaas_config(text)
         except ConfigError as error:
-            raise ConfigError(f"sasl.jaas.config: {error.message}") from None
+            raise ConfigError(f"{key}: {error.message}") from None
         if module.name != _MODULES[mechanism]:
-            raise ConfigError(f"sasl.jaas.config: login module {module.name} is not for {mechanism}; use {example}")
+            raise ConfigError(f"{key}: login module {module.name} is not for {mechanism}; use {example}")
         user, password = module.options.get("username", ""), module.options.get("password", "")
         if not user or not password:
-            raise ConfigError(f"sasl.jaas.config: username or password is missing; use {example}")
+            raise ConfigError(f"{key}: username or password is missing; use {example}")
         if "tokenauth" in module.options:
             raise ConfigError("sasl.jaas.config: delegation tokens (tokenauth) are not supported")
         return cls(mechanism=mechanism, user=user, password=password)

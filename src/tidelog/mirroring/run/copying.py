@@ -1,9 +1,7 @@
 """The copying of partitions: fetchers for their leaders, the work on their logs, and events for people.
 
-Each leader has a few fetchers, and the partitions of a topic are spread over them. A fetcher sends a Fetch and hands
-the response to the rules of each partition's follower. A background thread does the work on all their logs in one pass.
-Meanwhile the fetcher fetches its other partitions, if records of them are missing. So receiving and appending overlap,
-and a partition never has two fetches at the same time. A fetcher has at most two responses in memory.
+Each leader has a few fetchers (``following.fetcher``), and the partitions of a topic are spread over them. A pass does
+the work of one response on all its logs in a background thread (``target.log_pass``).
 
 ======================================  ==============================================================================
 event                                   effect
@@ -21,47 +19,37 @@ Thread rule: the event loop only, but for the passes.
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from zlib import crc32
 
-from tidelog.client.model.errors import ClientError
+from tidelog.following.command_runner import CommandRunner, Pending
+from tidelog.following.fetch_exchange import FetchAnswer, FetchExchange, FetchFields
+from tidelog.following.fetcher import Fetcher, FetcherSetup
+from tidelog.following.log_work import LogOutcome, LogWork
 from tidelog.mirroring.run.early_flush import EarlyFlush
 from tidelog.mirroring.run.limits import DiskLimit, RateLimit
 from tidelog.mirroring.run.partition_copy import PartitionCopy
 from tidelog.mirroring.run.protection import require_proven
-from tidelog.mirroring.source.fetch_exchange import FetchAnswer, FetchExchange
 from tidelog.mirroring.source.source_cluster import SourceCluster
-from tidelog.mirroring.target.log_pass import LogOutcome, LogWork, run_pass
+from tidelog.mirroring.target.log_pass import run_pass
 from tidelog.mirroring.target.mirror_directory import MirrorDirectory
-from tidelog.model import StorageError, TidelogError, TopicPartition
+from tidelog.model import StorageError, TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.replication.follower import Phase
 from tidelog.replication.follower_commands import (
     Append,
     BackOff,
-    Command,
     Fail,
     ListOffsets,
     LogCommand,
-    RaiseLogStart,
-    SetHighWatermark,
     TruncateFully,
     TruncateTo,
 )
-from tidelog.replication.follower_events import FetchPosition, FollowedLeader, ListedPartition
+from tidelog.replication.follower_events import FollowedLeader, ListedPartition
 from tidelog.runtime import Clock
 from tidelog.runtime.executor import InThread
-
-_LOG_COMMANDS = (Append, TruncateTo, TruncateFully, RaiseLogStart, SetHighWatermark)
-_IDLE_S = 0.5
-"""The longest wait of a fetcher without partitions to fetch."""
-
-_log = logging.getLogger(__name__)
-
-Pending = tuple[PartitionCopy, tuple[Command, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +79,8 @@ class Copying:
         self.copied_bytes = 0
         self.ids: dict[str, uuid.UUID] = {}
         """The topic ids of the copies."""
-        self._fetchers: dict[tuple[int, int], _Fetcher] = {}
+        self._fetchers: dict[tuple[int, int], Fetcher[PartitionCopy]] = {}
+        self._runner: CommandRunner[PartitionCopy] = CommandRunner(self, setup.clock.monotonic_ms)
         self._flush = EarlyFlush(setup.in_thread, self.fail)
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -99,7 +88,7 @@ class Copying:
 
     def add(self, copy: PartitionCopy, topic_id: uuid.UUID) -> None:
         self.copies[copy.partition] = copy
-        self.ids[copy.partition.topic] = topic_id
+        self.ids[copy.partition.topic] = copy.topic_id = topic_id
 
     def remove(self, topic: str) -> None:
         """Forget the partitions of a topic."""
@@ -109,7 +98,7 @@ class Copying:
 
     async def follow(self, leaders: Mapping[TopicPartition, FollowedLeader]) -> None:
         """Follow the leaders of the newest metadata. Their epochs are in the copy's metadata already."""
-        pending: list[Pending] = []
+        pending: list[Pending[PartitionCopy]] = []
         for partition, leader in leaders.items():
             copy = self.copies[partition]
             failed = copy.has_failed
@@ -150,81 +139,11 @@ class Copying:
 
     # --- commands ---
 
-    async def execute(self, pending: Sequence[Pending]) -> None:
+    async def execute(self, pending: Sequence[Pending[PartitionCopy]]) -> None:
         """Execute the commands of followers, and the commands that follow from these."""
-        while pending:
-            following: list[Pending] = []
-            work: list[tuple[PartitionCopy, list[LogCommand]]] = []
-            listings: list[tuple[PartitionCopy, ListOffsets]] = []
-            for copy, commands in pending:
-                written: list[LogCommand] = []
-                for command in commands:
-                    match command:
-                        case ListOffsets():
-                            listings.append((copy, command))
-                        case BackOff():
-                            if command.needs_metadata:
-                                self.needs_metadata.set()
-                        case Fail():
-                            self.needs_metadata.set()
-                            if command.error_code == ErrorCode.FENCED_LEADER_EPOCH:
-                                continue  # the next metadata has the new leader
-                            copy.note_failure(command)
-                            self.setup.report(f"{copy.error}")
-                            self.has_changed.set()
-                        case _:
-                            written.append(command)
-                if written:
-                    work.append((copy, written))
-            following += await self._write(work)
-            following += await self._list(listings)
-            pending = following
+        await self._runner.execute(pending)
 
-    async def _write(self, work: Sequence[tuple[PartitionCopy, list[LogCommand]]]) -> list[Pending]:
-        allowed: list[tuple[PartitionCopy, list[LogCommand]]] = []
-        following: list[Pending] = []
-        for copy, commands in work:
-            try:
-                self._require_allowed(copy, commands)
-            except TidelogError as error:
-                following.append((copy, copy.follower.write_failed(error, self.now_ms)))
-            else:
-                allowed.append((copy, commands))
-        if not allowed:
-            return following
-        outcomes = await self._run_pass([LogWork(copy.partition, copy.log, commands) for copy, commands in allowed])
-        for (copy, _commands), outcome in zip(allowed, outcomes, strict=True):
-            copy.copied_bytes += outcome.appended_bytes
-            self.copied_bytes += outcome.appended_bytes
-            self._flush.note(copy.log, outcome.appended_bytes)
-            if isinstance(outcome.error, StorageError):
-                raise outcome.error
-            if outcome.error is None:
-                following.append((copy, copy.follower.written(self.now_ms)))
-            else:
-                following.append((copy, copy.follower.write_failed(outcome.error, self.now_ms)))
-        self.has_changed.set()
-        return following
-
-    async def _run_pass(self, work: Sequence[LogWork]) -> Sequence[LogOutcome]:
-        """Run a pass in a background thread, and reserve producer ids first if it needs them."""
-        directory = self.setup.directory
-        self.setup.disk.require(
-            sum(
-                memoryview(command.records).nbytes
-                for one in work
-                for command in one.commands
-                if isinstance(command, Append)
-            )
-        )
-        while True:
-            reserved = directory.image.next_producer_id
-            result = await self.setup.in_thread(run_pass, directory.logs, work, reserved)
-            if result.unreserved_id is None:
-                return result.outcomes
-            await directory.reserve_producer_ids(result.unreserved_id)
-
-    def _require_allowed(self, copy: PartitionCopy, commands: Iterable[LogCommand]) -> None:
+    def prepare(self, copy: PartitionCopy, commands: Sequence[LogCommand]) -> None:
         """Raise SourceLostDataError for a truncation without a proof, and report the others."""
         log = copy.log
         for command in commands:
@@ -242,18 +161,53 @@ class Copying:
                     f" at {log.end_offset}: it starts again at {command.offset}"
                 )
 
-    async def _list(self, listings: Sequence[tuple[PartitionCopy, ListOffsets]]) -> list[Pending]:
-        async def list_one(copy: PartitionCopy, command: ListOffsets) -> Pending:
-            leader = copy.follower.leader
-            if leader is None:
-                return copy, copy.follower.request_failed(command, self.now_ms)
-            found = await self.setup.source.list_offsets(
-                leader.leader_id, [(copy.partition, command.leader_epoch)], command.timestamp
+    async def run_pass(self, work: Sequence[LogWork]) -> Sequence[LogOutcome]:
+        """Run a pass in a background thread, and reserve producer ids first if it needs them."""
+        directory = self.setup.directory
+        self.setup.disk.require(
+            sum(
+                memoryview(command.records).nbytes
+                for one in work
+                for command in one.commands
+                if isinstance(command, Append)
             )
-            listed = found.get(copy.partition, ListedPartition(error_code=-1))
-            return copy, copy.follower.listed(command, listed, self.now_ms)
+        )
+        while True:
+            reserved = directory.image.next_producer_id
+            result = await self.setup.in_thread(run_pass, directory.logs, work, reserved)
+            if result.unreserved_id is None:
+                self.has_changed.set()
+                return result.outcomes
+            await directory.reserve_producer_ids(result.unreserved_id)
 
-        return list(await asyncio.gather(*(list_one(*listing) for listing in listings)))
+    def wrote(self, copy: PartitionCopy, outcome: LogOutcome) -> None:
+        """Count copied bytes. Raise the error of a failed disk."""
+        copy.copied_bytes += outcome.appended_bytes
+        self.copied_bytes += outcome.appended_bytes
+        self._flush.note(copy.log, outcome.appended_bytes)
+        if isinstance(outcome.error, StorageError):
+            raise outcome.error
+
+    async def list_offset(self, copy: PartitionCopy, command: ListOffsets) -> ListedPartition:
+        leader = copy.follower.leader
+        if leader is None:
+            return ListedPartition(error_code=ErrorCode.NETWORK_EXCEPTION)
+        found = await self.setup.source.list_offsets(
+            leader.leader_id, [(copy.partition, command.leader_epoch)], command.timestamp
+        )
+        return found.get(copy.partition, ListedPartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def backed_off(self, _copy: PartitionCopy, command: BackOff) -> None:
+        if command.needs_metadata:
+            self.needs_metadata.set()
+
+    def failed(self, copy: PartitionCopy, command: Fail) -> None:
+        self.needs_metadata.set()
+        if command.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            return  # the next metadata has the new leader
+        copy.note_failure(command)
+        self.setup.report(f"{copy.error}")
+        self.has_changed.set()
 
     @property
     def now_ms(self) -> int:
@@ -266,136 +220,39 @@ class Copying:
         wanted = None if leader_id is None else (leader_id, number)
         for key, fetcher in self._fetchers.items():
             if key != wanted:
-                fetcher.copies.pop(copy.partition, None)
+                fetcher.replicas.pop(copy.partition, None)
         if wanted is not None:
             fetcher = self._fetchers.get(wanted) or self._started(*wanted)
-            fetcher.copies[copy.partition] = copy
+            fetcher.replicas[copy.partition] = copy
             fetcher.wake()
 
-    def _started(self, node_id: int, number: int) -> _Fetcher:
-        fetcher = self._fetchers[node_id, number] = _Fetcher(self, node_id, number)
+    def _started(self, node_id: int, number: int) -> Fetcher[PartitionCopy]:
+        setup = self.setup
+        fields = FetchFields(max_bytes=setup.max_bytes, partition_max_bytes=setup.max_bytes)
+        exchange = FetchExchange(
+            f"broker {node_id}", partial(setup.source.fetch, node_id, f"fetch-{number}"), lambda: fields
+        )
+        fetcher = self._fetchers[node_id, number] = Fetcher(
+            FetcherSetup(
+                exchange=exchange,
+                runner=self._runner,
+                now_ms=setup.clock.monotonic_ms,
+                max_wait_ms=setup.max_wait_ms,
+                on_failure=self.fail,
+                on_answer=self._answered,
+                before_fetch=setup.rate.wait,
+                gives_up=lambda error: not error.is_retriable,
+            )
+        )
         return fetcher
 
-
-class _Fetcher:
-    """A task that fetches the partitions of one leader. Without partitions it waits."""
-
-    def __init__(self, copying: Copying, node_id: int, number: int) -> None:
-        self.copies: dict[TopicPartition, PartitionCopy] = {}
-        self._copying = copying
-        self._setup = copying.setup
-        self._exchange = FetchExchange(
-            copying.setup.source.client, node_id, f"fetch-{number}", max_bytes=copying.setup.max_bytes
-        )
-        self._wake = asyncio.Event()
-        self._is_stopped = False
-        self._is_fetching = False
-        self._writing: asyncio.Task[None] | None = None
-        """The work on the last response with records."""
-        self.task = asyncio.get_running_loop().create_task(self._run())
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    def stop(self) -> None:
-        """End the task after the pass in progress. A fetch in progress is given up."""
-        self._is_stopped = True
-        self._wake.set()
-        if self._is_fetching:
-            self.task.cancel()
-
-    async def _run(self) -> None:
-        try:
-            try:
-                while not self._is_stopped:
-                    await self._fetch_once()
-            finally:
-                await self._end_writing()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            self._copying.fail(error)
-
-    async def _fetch_once(self) -> None:
-        now_ms = self._copying.now_ms
-        asked = {
-            copy: position
-            for copy in list(self.copies.values())
-            if (position := copy.wanted_position(now_ms)) is not None
-        }
-        if self._writing is not None and not any(copy.is_behind for copy in asked):
-            await self._end_writing()
-        elif not asked:
-            self._wake.clear()
-            await self._wait_until_ready()
-        elif (answer := await self._fetch(asked)) is not None:
-            await self._take(asked, answer)
-
-    async def _fetch(self, asked: Mapping[PartitionCopy, FetchPosition]) -> FetchAnswer | None:
-        """Return the response, or None after a failure that the followers know of.
-
-        A partition that is being written is asked for with the next request, so that request is not to wait.
-        """
-        self._is_fetching = True
-        try:
-            await self._setup.rate.wait()
-            answer = await self._exchange.fetch(
-                {copy.partition: position for copy, position in asked.items()},
-                self._copying.ids,
-                max_wait_ms=self._setup.max_wait_ms if self._writing is None else 0,
+    def _answered(self, answer: FetchAnswer) -> None:
+        """Count the bytes of a response, and hand its leader hints (KIP-951) to the client."""
+        self.setup.rate.note(answer.size)
+        for (topic, number), leader in answer.hints:
+            self.setup.source.client.learn_leader(
+                topic, number, leader.leader_id, leader.leader_epoch, answer.endpoints
             )
-        except ClientError as error:
-            if not error.is_retriable:
-                raise
-            self._is_fetching = False
-            _log.info("A fetch failed: %s", error)
-            now_ms, code = self._copying.now_ms, error.code
-            await self._copying.execute(
-                [(copy, copy.follower.request_failed(at, now_ms, code)) for copy, at in asked.items()]
-            )
-            return None
-        finally:
-            self._is_fetching = False
-        self._setup.rate.note(answer.size)
-        return answer
-
-    async def _take(self, asked: Mapping[PartitionCopy, FetchPosition], answer: FetchAnswer) -> None:
-        """Hand a response to the followers, and begin the work on the logs after the work in progress."""
-        if answer.has_new_leaders:
-            self._copying.needs_metadata.set()
-        pending: list[Pending] = []
-        for copy, position in asked.items():
-            fetched = answer.partitions.get(copy.partition)
-            if fetched is None:
-                copy.note_silence(position, is_empty=answer.size == 0)
-            else:
-                copy.note_response(position, fetched, is_empty=answer.size == 0)
-                commands = copy.follower.fetched(position, copy.bounded(fetched), self._copying.now_ms)
-                pending.append((copy, commands))
+            self.needs_metadata.set()
         if answer.size == 0:
-            self._copying.has_changed.set()
-        await self._end_writing()
-        work = self._copying.execute(pending)
-        if answer.size:
-            self._writing = asyncio.get_running_loop().create_task(work)
-        else:
-            await work
-
-    async def _end_writing(self) -> None:
-        """Wait for the work in progress. Raise its error."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            await writing
-
-    async def _wait_until_ready(self) -> None:
-        delays = [
-            copy.follower.ready_at_ms - self._copying.now_ms
-            for copy in self.copies.values()
-            if copy.follower.phase is Phase.DELAYED and not copy.is_complete
-        ]
-        wait_s = min([_IDLE_S, *(max(1, delay) / 1000 for delay in delays)])
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+            self.has_changed.set()

@@ -21,6 +21,7 @@ although its log ends before. Thread rule: the event loop only.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from tidelog.kernel import scan_batches
 from tidelog.mirroring.target.transaction_states import size_before_open
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.replication.follower import Follower, Phase
-from tidelog.replication.follower_commands import Fail
+from tidelog.replication.follower_commands import Commands, Fail
 from tidelog.replication.follower_events import FetchedPartition, FetchPosition
 from tidelog.storage.log.partition_log import PartitionLog
 
@@ -43,6 +44,7 @@ class PartitionCopy:
     def __init__(self, partition: TopicPartition, log: PartitionLog, *, is_exact: bool, backoff_ms: int) -> None:
         """``is_exact`` leaves out batches from the bound on."""
         self.partition = partition
+        self.topic_id: uuid.UUID | None = None
         self.log = log
         self.follower = Follower(log, backoff_ms=backoff_ms)
         self.bound: int | None = WAITING
@@ -107,6 +109,23 @@ class PartitionCopy:
         if self.is_complete:
             return None
         return self.follower.poll(now_ms)
+
+    @property
+    def ready_at_ms(self) -> int | None:
+        """The end of a back-off, or None."""
+        is_delayed = self.follower.phase is Phase.DELAYED and not self.is_complete
+        return self.follower.ready_at_ms if is_delayed else None
+
+    def received(
+        self, asked: FetchPosition, fetched: FetchedPartition | None, *, is_empty: bool, now_ms: int
+    ) -> Commands:
+        """Note the source's part of a response, and return the follower's commands. ``is_empty`` is as in
+        ``note_response``."""
+        if fetched is None:
+            self.note_silence(asked, is_empty=is_empty)
+            return ()
+        self.note_response(asked, fetched, is_empty=is_empty)
+        return self.follower.fetched(asked, self.bounded(fetched), now_ms)
 
     def bounded(self, fetched: FetchedPartition) -> FetchedPartition:
         """Return the response without the batches that are not wanted."""

@@ -1,4 +1,4 @@
-"""The requests of a mirror to its source, except Fetch.
+"""The requests of a mirror to its source.
 
 A part of the source that this client may not read is a ``Denied``: a value with the reason, because a copy without
 settings or ACLs is still a copy. Everything else that fails raises an error. Thread rule: the event loop only.
@@ -13,12 +13,14 @@ from itertools import groupby
 from typing import Any, Final
 
 from tidelog.client.cluster.cluster_client import ClusterClient
+from tidelog.client.connection.connection import Encoder
 from tidelog.client.model.backoff import Backoff
 from tidelog.client.model.errors import ClientError
 from tidelog.mirroring.source.source_topics import SourceTopics, TopicSelection
 from tidelog.model import TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode, error_text
+from tidelog.protocol.fetch_response import Fetched, read_fetch_response
 from tidelog.replication.follower_commands import NamedOffset
 from tidelog.replication.follower_events import ListedPartition
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
@@ -32,6 +34,9 @@ _WITH_OPERATIONS: Final = 8
 """The first version of Metadata with the operations that the client may do."""
 _ALL_OPERATIONS: Final = -(2**31)
 """The value of a source that does not tell."""
+_WITH_DIVERGENCE: Final = 12
+"""The first version of Fetch in which the leader compares epochs."""
+_LAST_WITH_NAMES: Final = 12
 _DENIALS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -147,6 +152,19 @@ class SourceCluster:
             for topic in response.topics
             for one in topic.partitions
         }
+
+    async def fetch(self, node_id: int, purpose: str, request: Encoder, *, uses_topic_ids: bool) -> Fetched:
+        """Send a Fetch request to a leader. Raise ClientError."""
+        response: Fetched = await self.client.send(
+            node_id,
+            ApiKey.FETCH,
+            request,
+            purpose=purpose,
+            at_least=_WITH_DIVERGENCE,
+            at_most=None if uses_topic_ids else _LAST_WITH_NAMES,
+            decode=read_fetch_response,
+        )
+        return response
 
     async def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int] | Denied:
         """Return the bytes of each partition at its leader, from the brokers' log directories."""

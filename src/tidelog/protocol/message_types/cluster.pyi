@@ -103,3 +103,11 @@ class DescribeClusterResponse(TypedDict, total=False):
     controller_id: int
     brokers: Iterable[DescribeClusterBroker]
     cluster_authorized_operations: int
+
+class UnregisterBrokerRequest:
+    broker_id: int
+
+class UnregisterBrokerResponse(TypedDict, total=False):
+    throttle_time: int
+    error_code: int
+    error_message: str | None

@@ -44,6 +44,9 @@ class MetricFamily:
     def meter(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
         return self._described(MetricKind.METER, name, unit, meaning, tags)
 
+    def histogram(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
+        return self._described(MetricKind.HISTOGRAM, name, unit, meaning, tags)
+
     def timer(self, name: str, meaning: str, *tags: str) -> MetricDescription:
         """Describe a timer in ms."""
         return self._described(MetricKind.TIMER, name, "ms", meaning, tags)

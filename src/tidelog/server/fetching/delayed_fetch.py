@@ -5,6 +5,7 @@ the partition that has changed                         the fetch completes
 =====================================================  =============================================================
 cannot be read: new leader or epoch, deleted, offline  at once
 ends before the fetch offset: it was truncated         at once
+is throttled for this follower                         not by this partition
 ends in another segment than the fetch offset          at once
 ends in the same segment                               when all partitions together have ``min_bytes``; each counts
                                                        at most its ``partition_max_bytes``
@@ -21,7 +22,8 @@ from collections.abc import Iterable
 from tidelog.model import LogOffsetMetadata, TidelogError
 from tidelog.server.fetching.fetch_session import PartitionResult
 from tidelog.server.fetching.partition_reads import FetchLimits
-from tidelog.server.replicas.partition import NO_EPOCH, Partition
+from tidelog.server.replicas.leading import NO_EPOCH
+from tidelog.server.replicas.partition import Partition
 from tidelog.storage.log.state.log_read import readable_end
 
 
@@ -47,16 +49,19 @@ class DelayedFetch:
         """Return the readable bytes, or None if the fetch must complete at once."""
         wanted = result.cached.wanted
         try:
-            end = readable_end(partition.offsets(wanted.current_leader_epoch), self._limits.isolation)
+            offsets = partition.offsets(wanted.current_leader_epoch, leader_only=self._limits.leader_only)
+            end = readable_end(offsets, self._limits.isolation)
             if wanted.last_fetched_epoch != NO_EPOCH and self._diverges(partition, wanted.last_fetched_epoch, start):
                 return None
         except TidelogError:
             return None
         if start.message_offset == end.message_offset:
             return 0
+        if start.message_offset < end.message_offset and self._limits.throttles(partition):
+            return 0
         if start.message_offset > end.message_offset or not start.is_on_same_segment(end):
             return None
         return min(end.bytes_after(start), wanted.partition_max_bytes)
 
     def _diverges(self, partition: Partition, last_fetched_epoch: int, start: LogOffsetMetadata) -> bool:
-        return partition.leading_log().epochs.diverging(last_fetched_epoch, start.message_offset) is not None
+        return partition.log.epochs.diverging(last_fetched_epoch, start.message_offset) is not None

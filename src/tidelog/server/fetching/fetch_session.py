@@ -3,7 +3,7 @@
 A request of the session names only the partitions that it adds, changes or forgets. The response includes a partition
 if one of these is true:
 
-- It has records, an error or a diverging epoch.
+- It has records, an error, a diverging epoch or a preferred replica.
 - Its high watermark or its log start offset differs from the last response.
 - Its last result was an error: then all its values count as changed.
 
@@ -67,7 +67,9 @@ class CachedPartition:
         self.record_sent(data)
         if data.error_code:
             self.high_watermark = -1
-        return bool(is_news or data.error_code or len(data.records) or data.diverging_epoch != NO_DIVERGENCE)
+        has_redirect = data.preferred_read_replica >= 0
+        has_content = bool(data.error_code or len(data.records) or data.diverging_epoch != NO_DIVERGENCE)
+        return is_news or has_redirect or has_content
 
 
 class PartitionResult(NamedTuple):

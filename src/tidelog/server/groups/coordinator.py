@@ -38,7 +38,7 @@ from tidelog.server.groups.state.group_topics import ImageTopics
 from tidelog.server.groups.state.settings import CoordinatorSettings, GroupTimeouts
 from tidelog.server.groups.state.shard_context import GroupCounts
 from tidelog.server.metadata.image import MetadataChange
-from tidelog.server.replicas.partition import NO_EPOCH
+from tidelog.server.replicas.leading import NO_EPOCH
 from tidelog.server.topics.internal_topics import partition_count, partition_of
 from tidelog.server.topics.node import Node
 

@@ -17,7 +17,7 @@ from tidelog.protocol.messages import read_request
 from tidelog.server.authorization.acl import Acl, AclFilter, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
-from tidelog.server.broker import Broker
+from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.metadata.requests import Outcome, RemovedAcls
 from tidelog.server.network.request_context import RequestContext
 
@@ -36,11 +36,11 @@ def read_create_acls(api: ApiKey, version: int, body: memoryview) -> wire.Create
 
 
 async def create_acls(
-    broker: Broker, context: RequestContext, request: wire.CreateAclsRequest
+    node: ClusterNode, context: RequestContext, request: wire.CreateAclsRequest
 ) -> wire.CreateAclsResponse:
-    broker.authorizer.require(context, Operation.ALTER)
-    _require_authorizer(broker, "No Authorizer is configured.")
-    outcomes = await broker.metadata.create_acls([_acl(creation) for creation in request.creations])
+    node.authorizer.require(context, Operation.ALTER)
+    _require_authorizer(node, "No Authorizer is configured.")
+    outcomes = await node.controller.create_acls([_acl(creation) for creation in request.creations])
     return {"results": [_creation_result(outcome) for outcome in outcomes]}
 
 
@@ -76,12 +76,12 @@ def read_describe_acls(api: ApiKey, version: int, body: memoryview) -> wire.Desc
 
 
 def describe_acls(
-    broker: Broker, context: RequestContext, request: wire.DescribeAclsRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeAclsRequest
 ) -> wire.DescribeAclsResponse:
-    broker.authorizer.require(context, Operation.DESCRIBE)
-    _require_authorizer(broker, "No Authorizer is configured on the broker")
+    node.authorizer.require(context, Operation.DESCRIBE)
+    _require_authorizer(node, "No Authorizer is configured on the broker")
     found: dict[Pattern, list[Acl]] = defaultdict(list)
-    for acl in broker.authorizer.acls(_filter(request)):
+    for acl in node.authorizer.acls(_filter(request)):
         found[acl.pattern].append(acl)
     return {
         "resources": [
@@ -116,11 +116,11 @@ def read_delete_acls(api: ApiKey, version: int, body: memoryview) -> wire.Delete
 
 
 async def delete_acls(
-    broker: Broker, context: RequestContext, request: wire.DeleteAclsRequest
+    node: ClusterNode, context: RequestContext, request: wire.DeleteAclsRequest
 ) -> wire.DeleteAclsResponse:
-    broker.authorizer.require(context, Operation.ALTER)
-    _require_authorizer(broker, "No Authorizer is configured.")
-    removed = await broker.metadata.delete_acls([_filter(one) for one in request.filters])
+    node.authorizer.require(context, Operation.ALTER)
+    _require_authorizer(node, "No Authorizer is configured.")
+    removed = await node.controller.delete_acls([_filter(one) for one in request.filters])
     return {"filter_results": [_filter_result(one) for one in removed]}
 
 
@@ -177,6 +177,6 @@ def _require_known(*numbers: int) -> None:
         raise MalformedMessageError("an ACL or a filter has an element with the value UNKNOWN")
 
 
-def _require_authorizer(broker: Broker, message: str) -> None:
-    if not broker.authorizer.is_on:
+def _require_authorizer(node: ClusterNode, message: str) -> None:
+    if not node.authorizer.is_on:
         raise ApiError(ErrorCode.SECURITY_DISABLED, message)

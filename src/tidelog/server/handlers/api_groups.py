@@ -5,6 +5,7 @@ A group has a loader in ``handlers.registry`` and a file of types in ``protocol.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey, VersionRange
@@ -19,6 +20,8 @@ class ApiGroup(StrEnum):
     ACLS = "acls"
     TRANSACTIONS = "transactions"
     GROUPS = "groups"
+    CONTROLLER = "controller"
+    """The APIs of a controller's listener that a broker's listener does not have, or has otherwise."""
 
 
 API_GROUPS: dict[ApiKey, ApiGroup] = {
@@ -55,6 +58,7 @@ API_GROUPS: dict[ApiKey, ApiGroup] = {
     ApiKey.DESCRIBE_QUORUM: ApiGroup.CLUSTER,
     ApiKey.UPDATE_FEATURES: ApiGroup.CLUSTER,
     ApiKey.DESCRIBE_CLUSTER: ApiGroup.CLUSTER,
+    ApiKey.UNREGISTER_BROKER: ApiGroup.CLUSTER,
     ApiKey.INIT_PRODUCER_ID: ApiGroup.TRANSACTIONS,
     ApiKey.ADD_PARTITIONS_TO_TXN: ApiGroup.TRANSACTIONS,
     ApiKey.ADD_OFFSETS_TO_TXN: ApiGroup.TRANSACTIONS,
@@ -78,13 +82,46 @@ API_GROUPS: dict[ApiKey, ApiGroup] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: ApiGroup.GROUPS,
 }
 
+CONTROLLER_API_GROUPS: dict[ApiKey, ApiGroup] = {
+    ApiKey.FETCH: ApiGroup.CONTROLLER,
+    ApiKey.SASL_HANDSHAKE: ApiGroup.SECURITY,
+    ApiKey.API_VERSIONS: ApiGroup.CONTROLLER,
+    ApiKey.CREATE_TOPICS: ApiGroup.TOPICS,
+    ApiKey.DELETE_TOPICS: ApiGroup.TOPICS,
+    ApiKey.DESCRIBE_ACLS: ApiGroup.ACLS,
+    ApiKey.CREATE_ACLS: ApiGroup.ACLS,
+    ApiKey.DELETE_ACLS: ApiGroup.ACLS,
+    ApiKey.DESCRIBE_CONFIGS: ApiGroup.CONFIGS,
+    ApiKey.ALTER_CONFIGS: ApiGroup.CONFIGS,
+    ApiKey.SASL_AUTHENTICATE: ApiGroup.SECURITY,
+    ApiKey.CREATE_PARTITIONS: ApiGroup.TOPICS,
+    ApiKey.ELECT_LEADERS: ApiGroup.TOPICS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiGroup.CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ApiGroup.TOPICS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiGroup.TOPICS,
+    ApiKey.ALTER_CLIENT_QUOTAS: ApiGroup.CONFIGS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ApiGroup.SECURITY,
+    ApiKey.DESCRIBE_QUORUM: ApiGroup.CLUSTER,
+    ApiKey.ALTER_PARTITION: ApiGroup.CONTROLLER,
+    ApiKey.UPDATE_FEATURES: ApiGroup.CLUSTER,
+    ApiKey.ENVELOPE: ApiGroup.CONTROLLER,
+    ApiKey.FETCH_SNAPSHOT: ApiGroup.CONTROLLER,
+    ApiKey.DESCRIBE_CLUSTER: ApiGroup.CONTROLLER,
+    ApiKey.BROKER_REGISTRATION: ApiGroup.CONTROLLER,
+    ApiKey.BROKER_HEARTBEAT: ApiGroup.CONTROLLER,
+    ApiKey.UNREGISTER_BROKER: ApiGroup.CLUSTER,
+    ApiKey.ALLOCATE_PRODUCER_IDS: ApiGroup.CONTROLLER,
+    ApiKey.CONTROLLER_REGISTRATION: ApiGroup.CONTROLLER,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ApiGroup.CONTROLLER,
+}
+"""The APIs of a controller's listener. Its ApiVersions advertises exactly these. Source: Kafka's ``ControllerApis``."""
+
 _OLDEST_ADVERTISED = {ApiKey.PRODUCE: 0}
 """librdkafka disables compression if the broker does not advertise Produce 0 to 2 (KAFKA-18659)."""
 
 
-def advertised_versions() -> dict[ApiKey, VersionRange]:
+def advertised_versions(apis: Iterable[ApiKey] = API_GROUPS) -> dict[ApiKey, VersionRange]:
     """Return the versions that ApiVersions advertises, sorted by API key."""
     return {
-        api: VERSIONS[api]._replace(oldest=_OLDEST_ADVERTISED.get(api, VERSIONS[api].oldest))
-        for api in sorted(API_GROUPS)
+        api: VERSIONS[api]._replace(oldest=_OLDEST_ADVERTISED.get(api, VERSIONS[api].oldest)) for api in sorted(apis)
     }

@@ -7,7 +7,7 @@ all of them. A new API needs a line in ``API_GROUPS`` and one in its group's loa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import ApiKey
@@ -15,9 +15,6 @@ from tidelog.protocol.messages import read_request
 from tidelog.server.handlers.api_groups import API_GROUPS, ApiGroup
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import Response
-
-if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
 
 
 class Refuse(Protocol):
@@ -31,7 +28,8 @@ class Reader(Protocol):
 class Handler(NamedTuple):
     """The functions of an API."""
 
-    handle: Callable[[Broker, RequestContext, Any], Response | Awaitable[Response]]
+    handle: Callable[[Any, RequestContext, Any], Response | Awaitable[Response]]
+    """The function that handles a request. Its first argument is the node: a ``Broker``, or any ``ClusterNode``."""
     refuse: Refuse | None = None
     """Return the response after an error in ``handle``, if the error code alone is not enough."""
     read: Reader = read_request
@@ -70,6 +68,7 @@ def _cluster() -> Handlers:
         api_versions,
         descriptions,
         metadata,
+        unregister_broker,
         update_features,
     )
 
@@ -79,6 +78,7 @@ def _cluster() -> Handlers:
         ApiKey.DESCRIBE_QUORUM: Handler(descriptions.describe_quorum),
         ApiKey.UPDATE_FEATURES: Handler(update_features.handle),
         ApiKey.DESCRIBE_CLUSTER: Handler(descriptions.describe_cluster),
+        ApiKey.UNREGISTER_BROKER: Handler(unregister_broker.handle),
     }
 
 
@@ -209,6 +209,16 @@ LOADERS: dict[ApiGroup, Callable[[], Handlers]] = {
 }
 
 
-def handler_of(api: ApiKey) -> Handler:
-    """Return the handler of an API that the broker serves. Import its group's modules if this is the first use."""
-    return LOADERS[API_GROUPS[api]]()[api]
+class Registry(NamedTuple):
+    """The APIs of a listener, by group."""
+
+    groups: Mapping[ApiKey, ApiGroup]
+    loaders: Mapping[ApiGroup, Callable[[], Handlers]]
+
+    def handler_of(self, api: ApiKey) -> Handler:
+        """Return the handler of a served API. Import its group's modules if this is the first use."""
+        return self.loaders[self.groups[api]]()[api]
+
+
+BROKER_APIS: Final = Registry(API_GROUPS, LOADERS)
+"""The APIs of a broker's listeners."""

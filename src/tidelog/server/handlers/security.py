@@ -16,7 +16,7 @@ from tidelog.model import TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
-from tidelog.server.broker import Broker
+from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import Outcome, ScramDeletion, ScramUpsertion
 from tidelog.server.network.request_context import RequestContext
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def sasl_handshake(
-    broker: Broker, context: RequestContext, request: wire.SaslHandshakeRequest
+    node: ClusterNode, context: RequestContext, request: wire.SaslHandshakeRequest
 ) -> wire.SaslHandshakeResponse:
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE}
 
 
 def sasl_authenticate(
-    broker: Broker, context: RequestContext, request: wire.SaslAuthenticateRequest
+    node: ClusterNode, context: RequestContext, request: wire.SaslAuthenticateRequest
 ) -> wire.SaslAuthenticateResponse:
     message = "SaslAuthenticate request received after successful authentication"
     return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": message}
@@ -42,15 +42,15 @@ def sasl_authenticate(
 
 
 async def alter_scram_users(
-    broker: Broker, context: RequestContext, request: wire.AlterUserScramCredentialsRequest
+    node: ClusterNode, context: RequestContext, request: wire.AlterUserScramCredentialsRequest
 ) -> wire.AlterUserScramCredentialsResponse:
-    broker.authorizer.require(context, Operation.ALTER)
+    node.authorizer.require(context, Operation.ALTER)
     deletions = [ScramDeletion(part.name, part.mechanism) for part in request.deletions]
     upsertions = [
         ScramUpsertion(part.name, part.mechanism, part.iterations, bytes(part.salt), bytes(part.salted_password))
         for part in request.upsertions
     ]
-    outcomes = await broker.metadata.alter_scram_users(deletions, upsertions)
+    outcomes = await node.controller.alter_scram_users(deletions, upsertions)
     return {"results": [_alteration(user, outcome) for user, outcome in outcomes.items()]}
 
 
@@ -69,11 +69,11 @@ def _alteration(user: str, outcome: Outcome) -> wire.AlterUserScramCredentialsRe
 
 
 def describe_scram_users(
-    broker: Broker, context: RequestContext, request: wire.DescribeUserScramCredentialsRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeUserScramCredentialsRequest
 ) -> wire.DescribeUserScramCredentialsResponse:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE, CLUSTER):
+    if not node.authorizer.allows(context, Operation.DESCRIBE, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    known = _credentials(broker.metadata.image)
+    known = _credentials(node.metadata.image)
     times = Counter(user.name for user in request.users or ()) or Counter(known.keys())
     return {"results": [_description(user, count, known.get(user, ())) for user, count in times.items()]}
 

@@ -58,6 +58,8 @@ _DEFAULT_SINCE: Final[Mapping[str, Mapping[int, int]]] = {
 }
 """The metadata.version from which a new cluster has a feature's level, by feature and level."""
 
+DIRECTORIES_SINCE: Final = 17
+"""The metadata.version 3.7-IV2, since which replicas have log directories (KIP-858)."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """The metadata.version 4.3-IV0 (KIP-1066)."""
 
@@ -131,3 +133,8 @@ def keeps_eligible_leaders(image: MetadataImage) -> bool:
 def supports_cordoned_directories(image: MetadataImage) -> bool:
     """Return True if the metadata can record cordoned log directories."""
     return image.metadata_version >= CORDONED_DIRECTORIES_SINCE
+
+
+def supports_directories(image: MetadataImage) -> bool:
+    """Return True if the metadata records the log directories of replicas."""
+    return image.metadata_version >= DIRECTORIES_SINCE

@@ -151,6 +151,8 @@ class PartitionAlteration:
     leader_epoch: int
     partition_epoch: int
     is_recovering: bool = False
+    broker_epochs: Sequence[int] = ()
+    """The broker epochs of the in-sync replicas; -1 is unknown. Empty if the leader does not report them."""
 
 
 class AlteredPartition(NamedTuple):

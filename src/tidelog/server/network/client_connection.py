@@ -34,6 +34,9 @@ class ClientConnection:
     sets it, such as a delayed fetch. Every other request runs to its end."""
     throttle_ms: int = 0
     """The throttle time after the current response. The connection is not read for that time."""
+    is_exempt: bool = False
+    """True for another node of the cluster: its requests count for no client quota. Handlers of requests that only
+    nodes may send set it after they have authorized the node."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

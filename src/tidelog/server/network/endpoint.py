@@ -1,8 +1,7 @@
-"""The endpoints of a broker: ``listeners`` to bind, and ``advertised.listeners`` for clients.
+"""The endpoints of a node: ``listeners`` to bind, and ``advertised.listeners`` for clients.
 
-Each endpoint has a name, and ``listener.security.protocol.map`` gives its protocol. A controller's listener, in a file
-for a node with both roles, is not opened: controller and broker are one process here, and no other node asks the
-controller. ``inter.broker.listener.name`` is only validated, because there is one broker.
+Each endpoint has a name, and ``listener.security.protocol.map`` gives its protocol. ``controller.listener.names`` names
+the controller's listeners. A broker alone has none of them, and a controller alone has no others.
 Source: Kafka's ``SocketServerConfigs.listenerListToEndPoints`` and ``KafkaConfig``.
 """
 
@@ -18,7 +17,9 @@ from tidelog.model import ConfigError
 from tidelog.security.security_protocol import SecurityProtocol
 
 _LISTENER = re.compile(r"(?P<name>[^:]+)://(?:\[(?P<six>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)")
+_PROTOCOL_MAP = "listener.security.protocol.map"
 _ANY = ("", "0.0.0.0", "::")
+_BOTH = ("broker", "controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class BrokerEndpoints:
     advertised: tuple[ListenerEndpoint, ...]
     """The advertised endpoints in the order of the listeners. Port 0 stands for the listener's own port."""
     controllers: tuple[ListenerEndpoint, ...]
-    """The controller's listeners, which are not opened."""
+    """The controller's listeners."""
 
     def advertised_at(self, ports: dict[str, int]) -> tuple[ListenerEndpoint, ...]:
         """Return the endpoints for clients. ``ports`` has the bound ports by listener name."""
@@ -56,10 +57,13 @@ def endpoints_of(config: BrokerConfig) -> BrokerEndpoints:
     controllers = {name.upper() for name in config.texts("controller.listener.names")}
     advertised = _parsed("advertised.listeners", config, mistakes)
     own = [one for one in listeners if one.name not in controllers]
-    if not own and not mistakes:
-        mistakes.append("listeners: a broker needs a listener that is not the controller's")
+    of_controller = [one for one in listeners if one.name in controllers]
+    if not mistakes:
+        mistakes += _role_mistakes(config, own, of_controller)
     own = _with_protocols(config, own, mistakes)
-    mistakes += _inter_broker_mistakes(config, own)
+    of_controller = _with_protocols(config, of_controller, mistakes, default=_controllers_default(config))
+    if is_broker(config):
+        mistakes += _inter_broker_mistakes(config, own)
     mistakes += _advertised_mistakes(listeners, advertised)
     if mistakes:
         raise ConfigError("; ".join(mistakes))
@@ -67,11 +71,67 @@ def endpoints_of(config: BrokerConfig) -> BrokerEndpoints:
     return BrokerEndpoints(
         listeners=tuple(own),
         advertised=tuple(
-            replace(by_name.get(one.name) or replace(one, host=_reachable(one.host)), protocol=one.protocol)
+            replace(by_name.get(one.name) or replace(one, host=reachable(one.host)), protocol=one.protocol)
             for one in own
         ),
-        controllers=tuple(one for one in listeners if one.name in controllers),
+        controllers=tuple(of_controller),
     )
+
+
+def _role_mistakes(
+    config: BrokerConfig, own: list[ListenerEndpoint], of_controller: list[ListenerEndpoint]
+) -> Iterator[str]:
+    """Yield the mistakes of listeners that do not go with the node's roles."""
+    if is_broker(config) and not own:
+        yield "listeners: a broker needs a listener that is not the controller's"
+    names = ", ".join(one.name for one in (own if not is_broker(config) else of_controller))
+    if not is_broker(config) and (own or not of_controller):
+        yield (
+            "listeners: a node with process.roles=controller has the listeners of controller.listener.names alone"
+            + (f", so {names} must not be there" if names else ", and needs one of them")
+        )
+    if not is_controller(config) and of_controller:
+        yield f"listeners: {names} is the controller's, which a node without the controller role does not open"
+
+
+def is_broker(config: BrokerConfig) -> bool:
+    """Return True if the node has the broker role, as without any role."""
+    return "broker" in (config.texts("process.roles") or _BOTH)
+
+
+def is_controller(config: BrokerConfig) -> bool:
+    """Return True if the node has the controller role, as without any role."""
+    return "controller" in (config.texts("process.roles") or _BOTH)
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """Return the name of the listener that brokers use among each other."""
+    return str(config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]).upper()
+
+
+def protocol_of(config: BrokerConfig, listener: str) -> SecurityProtocol:
+    """Return the protocol of a listener, which may be another node's. Raise ConfigError without a known one.
+
+    A controller's listener is PLAINTEXT if the map of protocols is not set, as in Kafka.
+    """
+    protocols = _protocols(config)
+    known = SecurityProtocol.__members__
+    is_controllers = listener in (name.upper() for name in config.texts("controller.listener.names"))
+    default = _controllers_default(config) if is_controllers else None
+    found = known.get(protocols.get(listener, default or ""))
+    if found is None:
+        raise ConfigError(f"{_PROTOCOL_MAP}: {listener} has no known protocol; use {', '.join(known)}")
+    return found
+
+
+def _controllers_default(config: BrokerConfig) -> str | None:
+    """Return the protocol of a controller's listener that is not in the map, or None if it must be there."""
+    return None if _PROTOCOL_MAP in config.settings else "PLAINTEXT"
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    pairs = (pair.partition(":") for pair in str(config[_PROTOCOL_MAP] or "").split(","))
+    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
 
 
 def _parsed(key: str, config: BrokerConfig, mistakes: list[str]) -> list[ListenerEndpoint]:
@@ -90,13 +150,11 @@ def _parsed(key: str, config: BrokerConfig, mistakes: list[str]) -> list[Listene
 
 
 def _with_protocols(
-    config: BrokerConfig, listeners: list[ListenerEndpoint], mistakes: list[str]
+    config: BrokerConfig, listeners: list[ListenerEndpoint], mistakes: list[str], default: str | None = None
 ) -> list[ListenerEndpoint]:
-    pairs = (pair.partition(":") for pair in str(config["listener.security.protocol.map"] or "").split(","))
-    protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
-    known = SecurityProtocol.__members__
+    protocols, known = _protocols(config), SecurityProtocol.__members__
     for one in listeners:
-        protocol = protocols.get(one.name)
+        protocol = protocols.setdefault(one.name, default) if default else protocols.get(one.name)
         if protocol is None:
             mistakes.append(f"listeners: {one.name} is not in listener.security.protocol.map")
         elif protocol not in known:
@@ -125,6 +183,6 @@ def _advertised_mistakes(listeners: list[ListenerEndpoint], advertised: list[Lis
             yield f"advertised.listeners: {one.host} is not an address that clients can connect to"
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """Return a host name for other machines. Kafka asks Java for the canonical name of the local host."""
     return host if host not in _ANY else socket.getfqdn()

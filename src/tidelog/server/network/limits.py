@@ -24,6 +24,7 @@ from typing import Self
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.server.network.connection_rates import NO_LIMIT, ConnectionRates, RateLimits, listeners_numbers
+from tidelog.server.network.endpoint import inter_broker_listener
 
 _HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
 _COUNT = re.compile(r"\s*[0-9]{1,10}\s*", re.ASCII)
@@ -56,13 +57,12 @@ class NetworkLimits:
         """Return the limits of a config. Raise ConfigError if the overrides are not pairs of host and number. Host
         names are not resolved: a client without permission to change configs may have them validated too."""
         overrides = str(config["max.connections.per.ip.overrides"] or "")
-        between = config["inter.broker.listener.name"]
         return cls(
             max_connections=config.number("max.connections"),
             max_connections_per_ip=config.number("max.connections.per.ip"),
             max_connections_per_ip_overrides=parse_overrides(overrides),
             max_connections_of_listeners=listeners_numbers(config, "max.connections"),
-            inter_broker_listener=str(between or config["security.inter.broker.protocol"]).upper(),
+            inter_broker_listener=inter_broker_listener(config),
             rates=RateLimits.of(config),
             connections_max_idle_ms=config.number("connections.max.idle.ms"),
             queued_max_request_bytes=config.number("queued.max.request.bytes"),

@@ -13,9 +13,11 @@ rate                                                        of the API the clien
 
 Quotas of IP addresses limit connections, not clients: see ``address_quotas``. A client above its quota gets its
 throttle time in the response. Its connection is not read for that time, whether the client waits or not. A throttled
-Fetch response still has the records that were read. Kafka sends none, and the client fetches them again. A crash loses
-the counts: the rates start again at 0. Thread rule: the event loop only.
-Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager`` (KIP-13, KIP-124, KIP-219, KIP-599).
+Fetch response still has the records that were read. Kafka sends none, and the client fetches them again. Requests of
+followers, and others that only nodes of the cluster may send, are exempt. A crash loses the counts: the rates start
+again at 0. Thread rule: the event loop only.
+Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager``, ``RequestHandlerHelper`` (KIP-13, KIP-124,
+KIP-219, KIP-599).
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class ClientQuotas:
     def throttle(self, context: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
         """Count the bytes ``produced`` and ``fetched``, and return the client's throttle time in ms. The client's
         connection is not read for that time."""
-        if not self.is_on:
+        if not self.is_on or context.client.is_exempt:
             return 0
         waits = [self._wait_ms(REQUEST_PERCENTAGE, context, longest_ms=self._window_ms)]
         for key, count in ((PRODUCER_BYTE_RATE, produced), (CONSUMER_BYTE_RATE, fetched)):
@@ -72,7 +74,8 @@ class ClientQuotas:
 
     def max_fetch_bytes(self, context: RequestContext) -> int | None:
         """Return the most bytes for one Fetch response, or None without a limit: the quota of all windows but one."""
-        found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
+        is_limited = self.is_on and not context.client.is_exempt
+        found = self._find(CONSUMER_BYTE_RATE, context) if is_limited else None
         most = math.inf if found is None else found.limit * (self._windows - 1) * self._window_ms / 1000
         return int(most) if math.isfinite(most) else None
 
@@ -100,9 +103,9 @@ class ClientQuotas:
         context.client.throttle_ms = max(context.client.throttle_ms, wait_ms)
         return not (is_strict and wait_ms)
 
-    def count_time(self, context: RequestContext, spent_ms: int) -> None:
+    def count_time(self, context: RequestContext, spent_ms: float) -> None:
         """Count the time in ms that a request took on the event loop."""
-        if spent_ms:
+        if not context.client.is_exempt:
             self._count(REQUEST_PERCENTAGE, context, spent_ms * _PERCENT_A_MS)
 
     def _count(self, key: str, context: RequestContext, amount: float) -> None:

@@ -1,4 +1,4 @@
-"""A partition of this broker: its leader epoch, its log, its purgatory, and the driver of its ``InSyncReplicas``.
+"""A partition of this broker: its leader epoch, its log, its purgatory, and its two sides: leader and follower.
 
 The cluster metadata and disk failures change the state:
 
@@ -6,39 +6,41 @@ The cluster metadata and disk failures change the state:
 state           cause                                 response to a request
 ==============  ====================================  ============================================================
 leading         the metadata names this broker        appends and reads
-not leading     the metadata names another or none    NOT_LEADER_OR_FOLLOWER
+following       the metadata names another broker     reads of consumers up to the high watermark (KIP-392);
+                                                      NOT_LEADER_OR_FOLLOWER for everything else
+not leading     the metadata names no leader          the same
+handing over    another leader epoch is committed     NOT_LEADER_OR_FOLLOWER for appends
 offline         the log directory has failed          KAFKA_STORAGE_ERROR
 deleted         the topic was deleted                 UNKNOWN_TOPIC_OR_PARTITION, for good
 ==============  ====================================  ============================================================
 
-``InSyncReplicas`` has the rules of in-sync replicas and the high watermark. If this broker is the only replica, each
-append moves the high watermark without them. Delayed operations are checked again after each change. A crash leaves the
-log's files. Epoch and replicas come from the metadata again. ``check_lag`` is not called yet: a broker runs alone, so
-lagging replicas are those of stopped brokers, and the controller removes them.
-Thread rule: the event loop only. ``write``, ``cut`` and ``PartitionLog`` itself allow any thread.
-Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-966).
+``Leading`` drives the rules of in-sync replicas and the high watermark. If this broker is the only replica, each append
+moves the high watermark without them. ``follower`` has the rules of a follower; the fetchers drive it. Before the
+metadata changes the leader, ``hand_over`` ends appends in background threads, and the fetchers end theirs. So a log
+never gets records of two leaders at once. Delayed operations are checked again after each change. A crash leaves the
+log's files. Epoch and replicas come from the metadata again.
+Thread rule: the event loop only. ``write`` and ``PartitionLog`` itself allow any thread.
+Source: Kafka's ``Partition`` (KIP-101, KIP-207, KIP-320, KIP-392, KIP-966).
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from tidelog.model import ClosedError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
+from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.replication import (
-    AdvanceHighWatermark,
-    AlteredPartition,
-    Brokers,
-    FollowerFetch,
-    InSyncReplicas,
-    IsrProposal,
-    LeaderCommands,
-    LedPartition,
-)
+from tidelog.replication import AlteredPartition, Brokers, Follower, InSyncReplicas, IsrProposal, LedPartition
+from tidelog.replication.follower import DEFAULT_BACKOFF_MS
+from tidelog.replication.in_sync_replicas import DEFAULT_LAG_TIME_MAX_MS
 from tidelog.replication.replica_state import ANY_BROKER_EPOCH
+from tidelog.runtime.executor import InThread
 from tidelog.runtime.timers import Timers
+from tidelog.server.replicas.leading import NO_EPOCH, Leading, LeadingSetup
+from tidelog.server.replicas.log_in_use import LogInUse, Result
 from tidelog.server.replicas.purgatory import Purgatory, wait_until
 from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.log.append.append_result import AppendResult
@@ -47,12 +49,8 @@ from tidelog.storage.log.view.list_offsets import ListedOffset, OffsetSpec
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
-NO_EPOCH = -1
-"""The leader epoch of a request that does not state one."""
 NO_LEADER = -1
 ACKS_ALL = -1
-UP_TO_HIGH_WATERMARK = -1
-"""The offset with which ``delete_records`` deletes all records below the high watermark."""
 
 
 class PartitionMetadataState(Protocol):
@@ -68,40 +66,66 @@ class PartitionMetadataState(Protocol):
     def leader_epoch(self) -> int: ...
     @property
     def partition_epoch(self) -> int: ...
+    @property
+    def adding(self) -> Sequence[int]: ...
+    @property
+    def removing(self) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSetup:
+    """The parts of the broker that its partitions share."""
+
+    node_id: int
+    logs: LogManager
+    timers: Timers
+    brokers: Brokers
+    propose: Callable[[Partition, IsrProposal], object]
+    """Sends a proposal to the controller and calls ``altered`` later, never within this call."""
+    lag_time_max_ms: int = DEFAULT_LAG_TIME_MAX_MS
+    backoff_ms: int = DEFAULT_BACKOFF_MS
+    """The back-off of fetches after an error."""
+    note_isr: Callable[[int], object] = lambda _change: None
+    """The callback of ``LeadingSetup``."""
+    transaction_max_timeout_ms: int = 900_000
 
 
 class Partition:
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: uuid.UUID,
-        *,
-        node_id: int,
-        logs: LogManager,
-        timers: Timers,
-        brokers: Brokers,
-        propose: Callable[[Partition, IsrProposal], object],
-    ) -> None:
-        """Create a partition without a leader; ``update`` sets one.
-
-        ``propose`` sends a proposal to the controller and calls ``altered`` later, never within this call.
-        """
+    def __init__(self, topic_partition: TopicPartition, topic_id: uuid.UUID, setup: PartitionSetup) -> None:
+        """Create a partition without a leader; ``update`` sets one."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
+        self.adding: tuple[int, ...] = ()
+        """The new replicas of a reassignment under way."""
+        self.is_reassigning = False
         self.is_only_replica = False
         """True if this broker is the leader and the only replica: each append is replicated at once."""
         self.is_deleted = False
         self.purgatory = Purgatory()
-        self.in_sync = InSyncReplicas(node_id, self, brokers)
-        """The in-sync replicas. Their leadership begins once the log has recorded the epoch."""
-        self._node_id = node_id
-        self._only_here = (node_id,)
-        self._logs = logs
-        self._timers = timers
-        self._propose = propose
+        self._setup = setup
+        self._node_id = setup.node_id
+        self._only_here = (setup.node_id,)
+        self._log = LogInUse(setup.logs, topic_partition)
+        self.leading = Leading(
+            self._log,
+            LeadingSetup(
+                node_id=setup.node_id,
+                brokers=setup.brokers,
+                timers=setup.timers,
+                propose=lambda proposal: setup.propose(self, proposal),
+                lag_time_max_ms=setup.lag_time_max_ms,
+                note_isr=setup.note_isr,
+            ),
+        )
+        self.follower = Follower(self._log, backoff_ms=setup.backoff_ms)
+        """The rules of this replica as a follower. The fetchers drive it."""
+        self._writes = 0
+        """The appends in background threads."""
+        self._handing_over: asyncio.Future[None] | None = None
+        """Set from ``hand_over`` until the next ``update``. Its result comes once the last write has ended."""
 
     # --- state ---
 
@@ -110,22 +134,28 @@ class Partition:
         return self.leader == self._node_id and not self.is_deleted
 
     @property
+    def is_following(self) -> bool:
+        """True if another broker leads."""
+        return self.leader not in (self._node_id, NO_LEADER) and not self.is_deleted
+
+    @property
+    def in_sync(self) -> InSyncReplicas:
+        return self.leading.in_sync
+
+    @property
     def log(self) -> PartitionLog:
         """The log in use now. A move between log directories replaces it.
 
         Raise ApiError(KAFKA_STORAGE_ERROR) if it is offline, and UNKNOWN_TOPIC_OR_PARTITION if it is deleted.
         """
-        log = self._logs.log(self.topic_partition)
-        if log is not None and not self.is_deleted:
-            return log
         if self.is_deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} is deleted")
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is in an offline log directory")
+        return self._log.require()
 
     @property
     def is_online(self) -> bool:
         """True if the log can be used."""
-        return self._logs.log(self.topic_partition) is not None
+        return self._log.get() is not None
 
     @property
     def in_sync_surplus(self) -> int:
@@ -133,16 +163,39 @@ class Partition:
         return len(self.in_sync.isr) - self.in_sync.min_isr
 
     @property
+    def replication_factor(self) -> int:
+        """The number of replicas, without the new ones of a reassignment under way."""
+        return len(self.replicas) - len(self.adding)
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """True if this broker is the leader and replicas are out of sync."""
+        return self.is_leading and len(self.in_sync.isr) < self.replication_factor
+
+    @property
     def log_start_offset(self) -> int:
         """The log start offset, or -1 if the log is offline or deleted."""
-        log = self._logs.log(self.topic_partition)
+        log = self._log.get()
         return -1 if log is None else log.log_start_offset
 
-    def leading_log(self, leader_epoch: int = NO_EPOCH) -> PartitionLog:
-        """Return the log if this broker is the leader in the client's ``leader_epoch``.
+    @property
+    def producer_count(self) -> int:
+        """The number of producers in the log's state, 0 if the log is offline."""
+        log = self._log.get()
+        return 0 if log is None else len(log.producers)
 
-        Raise ApiError as ``log`` does, and NOT_LEADER_OR_FOLLOWER if this broker is not the leader. Raise
-        FENCED_LEADER_EPOCH if the client's epoch is older, and UNKNOWN_LEADER_EPOCH if it is newer.
+    @property
+    def has_late_transaction(self) -> bool:
+        """True if a transaction should have ended long ago: see ``PartitionLog.has_late_transaction``."""
+        log = self._log.get()
+        setup = self._setup
+        return log is not None and log.has_late_transaction(setup.timers.now_ms(), setup.transaction_max_timeout_ms)
+
+    def local_log(self, leader_epoch: int = NO_EPOCH) -> PartitionLog:
+        """Return the log of the leader or of a follower, if the client's ``leader_epoch`` is right.
+
+        Raise ApiError as ``log`` does. Raise FENCED_LEADER_EPOCH if the client's epoch is older, and
+        UNKNOWN_LEADER_EPOCH if it is newer.
         """
         if leader_epoch not in (NO_EPOCH, self.leader_epoch):
             newer = leader_epoch > self.leader_epoch
@@ -150,7 +203,14 @@ class Partition:
                 ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH,
                 f"{self.topic_partition} has leader epoch {self.leader_epoch}, but the request has {leader_epoch}",
             )
-        log = self.log
+        return self.log
+
+    def leading_log(self, leader_epoch: int = NO_EPOCH) -> PartitionLog:
+        """Return the log if this broker is the leader in the client's ``leader_epoch``.
+
+        Raise ApiError as ``local_log`` does, and NOT_LEADER_OR_FOLLOWER if this broker is not the leader.
+        """
+        log = self.local_log(leader_epoch)
         if self.leader != self._node_id:
             raise ApiError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -158,41 +218,69 @@ class Partition:
             )
         return log
 
+    @property
+    def future_log(self) -> PartitionLog | None:
+        """The future log of a move under way."""
+        return self._log.future
+
+    def change(self, change: Callable[[PartitionLog], Result], log: PartitionLog) -> Result:
+        """See ``LogInUse.change``; any thread."""
+        return self._log.change(change, log)
+
+    def log_for(self, leader_epoch: int, *, leader_only: bool) -> PartitionLog:
+        """Return ``leading_log`` if ``leader_only``, and else ``local_log``."""
+        return self.leading_log(leader_epoch) if leader_only else self.local_log(leader_epoch)
+
     # --- metadata changes ---
 
     def update(self, state: PartitionMetadataState) -> bool:
         """Apply the metadata's state. Return True if this broker leads in an epoch that is new to it.
 
-        Raise StorageError if the log cannot record the epoch.
+        A new leadership ends following, and the fetchers must have ended their writes. If another broker leads, the
+        fetchers call ``follower.follow``. Raise StorageError if the log cannot record the epoch.
         """
         self.replicas, self.leader, self.leader_epoch = tuple(state.replicas), state.leader, state.leader_epoch
+        self.adding, self.is_reassigning = tuple(state.adding), bool(state.adding or state.removing)
         self.is_only_replica = self.is_leading and self.replicas == tuple(state.isr) == self._only_here
-        log = self._logs.log(self.topic_partition) if self.is_leading else None
+        self._handing_over = None
         is_new = False
-        if log is None:
-            self.in_sync.resign()
-        else:
-            is_new = not self.in_sync.is_leader or self.in_sync.leader_epoch != self.leader_epoch
-            if is_new:
-                log.begin_epoch(self.leader_epoch)
+        if not self.is_following:
+            self.follower.stop()
+        if self.is_leading and self.is_online:
             led = LedPartition(
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
                 replicas=self.replicas,
                 isr=tuple(state.isr),
             )
-            self._run(self.in_sync.lead(led, self._timers.monotonic_ms()))
+            is_new = self.leading.lead(led)
+        else:
+            self.leading.resign()
         self.check_delayed()
         return is_new
 
+    async def hand_over(self) -> None:
+        """Refuse appends from now on, and return once those in background threads have ended. The next ``update``
+        ends this state."""
+        if self._handing_over is None:
+            self._handing_over = asyncio.get_running_loop().create_future()
+        if self._writes:
+            await asyncio.shield(self._handing_over)
+
     def altered(self, proposal: IsrProposal, response: AlteredPartition) -> None:
         """Process the controller's response to a proposal."""
-        if self._run(self.in_sync.altered(proposal, response, self._timers.monotonic_ms())):
+        if self.leading.altered(proposal, response):
+            self.check_delayed()
+
+    def check_lag(self) -> None:
+        """Let lagging followers leave the in-sync replicas, if this broker is the leader."""
+        if self.is_leading and self.is_online and self.leading.check_lag():
             self.check_delayed()
 
     def mark_deleted(self) -> None:
         """Mark the partition as deleted and complete its delayed operations."""
         self.is_deleted, self.is_only_replica = True, False
+        self.follower.stop()
         self.check_delayed()
 
     def check_delayed(self) -> None:
@@ -214,7 +302,10 @@ class Partition:
         Raise ApiError as ``leading_log`` does, NOT_ENOUGH_REPLICAS for acks=all, and the errors of
         ``PartitionLog.append_as_leader``."""
         is_only_replica = self.is_only_replica
-        log = self.leading_log() if is_only_replica else self.require_appendable(required_acks)
+        if is_only_replica and self._handing_over is None:
+            log = self.leading_log()
+        else:
+            log = self.require_appendable(required_acks)
         result = self.write(
             log, records, origin, guard, transaction_version=transaction_version, is_replicated=is_only_replica
         )
@@ -227,6 +318,8 @@ class Partition:
     def require_appendable(self, required_acks: int) -> PartitionLog:
         """Return the log if it accepts appends; the first of the three steps of ``append``."""
         log = self.leading_log()
+        if self._handing_over is not None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is getting another leader")
         if required_acks == ACKS_ALL and (error := self.in_sync.append_error()):
             raise ApiError(
                 error,
@@ -247,37 +340,45 @@ class Partition:
     ) -> AppendResult:
         """Append to the log in any thread; the second step of ``append``. ``is_replicated`` also moves the high
         watermark to the log end. Only the event loop's thread may set it."""
-        while True:
-            try:
-                return log.append_as_leader(
-                    records,
-                    leader_epoch=self.leader_epoch,
-                    origin=origin,
-                    guard=guard,
-                    transaction_version=transaction_version,
-                    is_replicated=is_replicated,
-                )
-            except ClosedError:  # the buffer is unchanged, so the append can run again
-                log = self._log_instead_of(log)
+        return self._log.change(  # a closed log leaves the buffer unchanged, so the append can run again
+            lambda log: log.append_as_leader(
+                records,
+                leader_epoch=self.leader_epoch,
+                origin=origin,
+                guard=guard,
+                transaction_version=transaction_version,
+                is_replicated=is_replicated,
+            ),
+            log,
+        )
+
+    async def append_in_thread(
+        self, in_thread: InThread, records: bytearray, *, required_acks: int, guard: VerificationGuard = NO_GUARD
+    ) -> AppendResult:
+        """Append as ``append`` does, in a background thread. A change of the leader waits for its end."""
+        log = self.require_appendable(required_acks)
+        self._writes += 1
+        try:
+            result = await in_thread(self.write, log, records, AppendOrigin.CLIENT, guard)
+        finally:
+            self._writes -= 1
+            if self._handing_over is not None and not self._writes and not self._handing_over.done():
+                self._handing_over.set_result(None)
+        self.after_append()
+        return result
 
     def after_append(self) -> None:
         """Advance the high watermark and check the delayed operations; the third step of ``append``."""
-        self._run(self.in_sync.appended(self._timers.monotonic_ms()))
-        self.check_delayed()
+        if self.leading.appended():
+            self.check_delayed()
+        else:
+            self.purgatory.check_after_append()
 
     # --- replication ---
 
     @property
     def high_watermark(self) -> int:
         return self.log.high_watermark
-
-    @property
-    def log_end(self) -> LogOffsetMetadata:
-        return self.log.log_end
-
-    @property
-    def min_insync_replicas(self) -> int:
-        return self.log.config.min_insync_replicas
 
     def replication_error(self, end: int) -> ErrorCode | None:
         """Return None while acks=all must wait, and NONE once all in-sync replicas have every record below ``end``.
@@ -295,7 +396,13 @@ class Partition:
         timeout, and ApiError with the code of ``replication_error``."""
         error = self.replication_error(end)
         if error is None:
-            met = await wait_until(lambda _: self.replication_error(end) is not None, (self,), self._timers, timeout_ms)
+            met = await wait_until(
+                lambda _: self.replication_error(end) is not None,
+                (self,),
+                self._setup.timers,
+                timeout_ms,
+                is_replication=True,
+            )
             error = self.replication_error(end) if met else ErrorCode.REQUEST_TIMED_OUT
         if error:
             raise ApiError(error, f"{self.topic_partition}: the records below offset {end} are not replicated")
@@ -303,40 +410,30 @@ class Partition:
     def require_follower(self, replica_id: int, leader_epoch: int, broker_epoch: int = ANY_BROKER_EPOCH) -> None:
         """Raise ApiError as ``leading_log`` does, and if the fetching broker is not, or not yet, a follower here."""
         self.leading_log(leader_epoch)
-        error = self.in_sync.fetch_error(
-            replica_id, has_leader_epoch=leader_epoch != NO_EPOCH, broker_epoch=broker_epoch
-        )
-        if error:
-            raise ApiError(
-                error,
-                f"Replica {replica_id} in broker epoch {broker_epoch} is not a current replica of"
-                f" {self.topic_partition} in leader epoch {self.leader_epoch} with partition epoch"
-                f" {self.in_sync.partition_epoch}",
-            )
+        self.leading.require_follower(replica_id, leader_epoch, broker_epoch)
 
     def follower_fetched(
         self, replica_id: int, fetched: LogRead, *, log_start_offset: int, broker_epoch: int = ANY_BROKER_EPOCH
     ) -> None:
         """Record that a follower has every record below the start of ``fetched``, a read that did not diverge."""
-        fetch = FollowerFetch(
-            replica_id=replica_id,
-            offset=fetched.start,
-            log_start_offset=log_start_offset,
-            leader_end_offset=fetched.offsets.log_end.message_offset,
-            now_ms=self._timers.monotonic_ms(),
-            broker_epoch=broker_epoch,
-        )
-        if self._run(self.in_sync.fetched(fetch)):
+        before = self.in_sync.followers.get(replica_id)
+        moved = self.leading.fetched(replica_id, fetched, log_start_offset=log_start_offset, broker_epoch=broker_epoch)
+        if moved or (before is not None and before.log_start_offset != log_start_offset):
             self.check_delayed()
 
     # --- reading ---
 
     def read(
-        self, limits: LogReadRequest, *, leader_epoch: int = NO_EPOCH, last_fetched_epoch: int = NO_EPOCH
+        self,
+        limits: LogReadRequest,
+        *,
+        leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        leader_only: bool = True,
     ) -> LogRead:
         """Return the file positions of the records from an offset on. If the fetcher's log diverges, nothing is read.
-        Raise ApiError as ``leading_log`` does, and OffsetOutOfRangeError."""
-        log = self.leading_log(leader_epoch)
+        Raise ApiError as ``log_for`` does, and OffsetOutOfRangeError."""
+        log = self.log_for(leader_epoch, leader_only=leader_only)
         if last_fetched_epoch != NO_EPOCH:
             diverging = log.epochs.diverging(last_fetched_epoch, limits.start_offset)
             if diverging is not None:
@@ -344,16 +441,22 @@ class Partition:
                 return LogRead(start=place, offsets=log.offsets(), diverging=diverging)
         return log.read(limits)
 
-    def offsets(self, leader_epoch: int = NO_EPOCH) -> LogOffsetSnapshot:
-        """Return the log's offsets. Raise ApiError as ``leading_log`` does."""
-        return self.leading_log(leader_epoch).offsets()
+    def offsets(self, leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> LogOffsetSnapshot:
+        """Return the log's offsets. Raise ApiError as ``log_for`` does."""
+        return self.log_for(leader_epoch, leader_only=leader_only).offsets()
 
-    def list_offset(self, timestamp: int, isolation: Isolation, leader_epoch: int = NO_EPOCH) -> ListedOffset | None:
+    def list_offset(
+        self, timestamp: int, isolation: Isolation, leader_epoch: int = NO_EPOCH, *, leader_only: bool = True
+    ) -> ListedOffset | None:
         """Return the offset for ListOffsets, or None if no record matches or the client may not read it yet. Raise
-        ApiError as ``leading_log`` does. Raise OFFSET_NOT_AVAILABLE if the high watermark of a new leader is still
+        ApiError as ``log_for`` does. Raise OFFSET_NOT_AVAILABLE if the high watermark of a new leader is still
         below the start of its epoch (KIP-207)."""
-        log = self.leading_log(leader_epoch)
-        is_lagging = isolation is not Isolation.LOG_END and self.in_sync.epoch_start_offset > log.high_watermark
+        log = self.log_for(leader_epoch, leader_only=leader_only)
+        is_lagging = (
+            self.in_sync.is_leader
+            and isolation is not Isolation.LOG_END
+            and self.in_sync.epoch_start_offset > log.high_watermark
+        )
         listed = log.list_offset(timestamp, isolation)
         if timestamp in (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL):
             return listed
@@ -372,71 +475,3 @@ class Partition:
         """Return the end of the largest epoch up to ``epoch``, or None if unknown. Raise ApiError as ``leading_log``
         does."""
         return self.leading_log(leader_epoch).epochs.end_offset_for(epoch)
-
-    # --- deleting ---
-
-    def delete_records(self, offset: int) -> int:
-        """Delete the records below ``offset`` and return that offset. ``UP_TO_HIGH_WATERMARK`` stands for the high
-        watermark, and it is returned then. Raise ApiError as ``deletable`` does, and OffsetOutOfRangeError if the
-        offset is above the high watermark."""
-        log, wanted = self.deletable(offset)
-        if self.delete_below(log, wanted):
-            self.check_delayed()
-        return wanted
-
-    def deletable(self, offset: int) -> tuple[PartitionLog, int]:
-        """Return the log and the resolved offset; the first step of ``delete_records``. The third one is ``changed``.
-        Raise ApiError as ``leading_log`` does, POLICY_VIOLATION if the topic's cleanup policy has no "delete", and
-        OFFSET_OUT_OF_RANGE if the offset is negative."""
-        log = self.leading_log()
-        if "delete" not in log.config.cleanup_policy:
-            raise ApiError(
-                ErrorCode.POLICY_VIOLATION,
-                f"Records of partition {self.topic_partition} can not be deleted due to the configured policy",
-            )
-        wanted = log.high_watermark if offset == UP_TO_HIGH_WATERMARK else offset
-        if wanted < 0:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"The offset {wanted} for partition {self.topic_partition} is not valid",
-            )
-        return log, wanted
-
-    def delete_below(self, log: PartitionLog, wanted: int) -> bool:
-        """Delete the records in any thread; the second step of ``delete_records``. Return True if any were deleted. It
-        may wait for the disk."""
-        while True:
-            try:
-                return log.maybe_increment_log_start_offset(wanted)
-            except ClosedError:
-                log = self._log_instead_of(log)
-
-    @property
-    def low_watermark(self) -> int:
-        """The smallest log start offset of the current log and of the future log, if a move is under way."""
-        future = self._logs.log(self.topic_partition, is_future=True)
-        starts = [self.leading_log().log_start_offset] + ([] if future is None else [future.log_start_offset])
-        return min(starts)
-
-    # --- internals ---
-
-    def _log_instead_of(self, closed: PartitionLog) -> PartitionLog:
-        """Return the log that replaced ``closed`` after a move or a failure; any thread.
-
-        Raise ApiError as ``log`` does, and ClosedError if there is no other log.
-        """
-        self._logs.handle_failures()  # returns once a running move or failure handling has ended
-        log = self.log
-        if log is closed:
-            raise ClosedError("the log is closed", path=closed.directory)
-        return log
-
-    def _run(self, commands: LeaderCommands) -> bool:
-        """Execute commands of ``in_sync``. Return True if the high watermark moved."""
-        moved = False
-        for command in commands:
-            if isinstance(command, AdvanceHighWatermark):
-                moved = self.log.maybe_increment_high_watermark(command.offset) is not None or moved
-            else:
-                self._propose(self, command.proposal)
-        return moved

@@ -3,6 +3,9 @@
 An operation first checks its partitions and then calls ``wait_until`` if it must wait. That checks the condition after
 each change of a partition (append, high watermark, last stable offset, log start, leadership, deletion). It gives up
 after the timeout. No change is lost between the check and the wait, because both run on the event loop.
+
+A produce request with acks=all waits for the high watermark, which most appends do not move. So an append alone checks
+no operation that waits for replication. Otherwise N producers of a partition would cost N checks for each append.
 Thread rule: the event loop only. Source: Kafka's ``DelayedOperation``.
 """
 
@@ -25,7 +28,16 @@ class DelayedOperation:
         self._completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def check(self, condition: Callable[[], bool]) -> None:
-        if not self._completed.done() and condition():
+        """Complete the operation if the condition is met. An error of the condition fails this operation alone: the
+        change of the partition, and the other operations, go on."""
+        if self._completed.done():
+            return
+        try:
+            is_met = condition()
+        except Exception as error:
+            self._completed.set_exception(error)
+            return
+        if is_met:
             self._completed.set_result(True)
 
     def expire(self) -> None:
@@ -33,32 +45,41 @@ class DelayedOperation:
             self._completed.set_result(False)
 
     async def wait(self) -> bool:
-        """Return True if the condition was met, and False after the timeout."""
+        """Return True if the condition was met, and False after the timeout. Raise the condition's error."""
         return await self._completed
 
 
 class Purgatory:
     """The delayed operations of one partition with their conditions, oldest first."""
 
-    __slots__ = ("_operations",)
+    __slots__ = ("_operations", "_replications")
 
     def __init__(self) -> None:
         self._operations: dict[DelayedOperation, Callable[[], bool]] = {}
+        self._replications: dict[DelayedOperation, Callable[[], bool]] = {}
+        """The operations that wait for replication."""
 
     def __len__(self) -> int:
-        return len(self._operations)
+        return len(self._operations) + len(self._replications)
 
-    def add(self, operation: DelayedOperation, condition: Callable[[], bool]) -> None:
-        self._operations[operation] = condition
+    def add(self, operation: DelayedOperation, condition: Callable[[], bool], *, is_replication: bool = False) -> None:
+        """Add an operation. ``is_replication``: an append without a move of the high watermark cannot complete it."""
+        (self._replications if is_replication else self._operations)[operation] = condition
 
     def discard(self, operation: DelayedOperation) -> None:
         self._operations.pop(operation, None)
+        self._replications.pop(operation, None)
 
     def check(self) -> None:
         """Check each operation after a change of the partition."""
-        if self._operations:
-            for operation, condition in tuple(self._operations.items()):
-                operation.check(condition)
+        self.check_after_append()
+        for operation, condition in tuple(self._replications.items()):
+            operation.check(condition)
+
+    def check_after_append(self) -> None:
+        """Check the operations after an append that did not move the high watermark."""
+        for operation, condition in tuple(self._operations.items()):
+            operation.check(condition)
 
 
 class Watched(Protocol):
@@ -72,16 +93,21 @@ WatchedT = TypeVar("WatchedT", bound=Watched)
 
 
 async def wait_until(
-    condition: Callable[[WatchedT], bool], partitions: Iterable[WatchedT], timers: Timers, timeout_ms: int
+    condition: Callable[[WatchedT], bool],
+    partitions: Iterable[WatchedT],
+    timers: Timers,
+    timeout_ms: int,
+    *,
+    is_replication: bool = False,
 ) -> bool:
     """Return True if the condition, which gets the changed partition, was met before the timeout.
 
-    A cancelled call leaves nothing behind.
+    ``is_replication`` is that of ``Purgatory.add``. A cancelled call leaves nothing behind.
     """
     operation = DelayedOperation()
     watched = tuple(partitions)
     for partition in watched:
-        partition.purgatory.add(operation, partial(condition, partition))
+        partition.purgatory.add(operation, partial(condition, partition), is_replication=is_replication)
     timer = timers.call_later(timeout_ms, operation.expire)
     try:
         return await operation.wait()

@@ -4,8 +4,12 @@
 change of the metadata                 effect
 =====================================  =============================================================================
 a partition gets a replica here        ``prepare`` creates a missing log in a background thread, before any client
-                                       can read the partition; ``follow`` makes this broker the leader or not
+                                       can read the partition; ``follow`` makes this broker the leader, or a follower
+                                       with a fetcher
 a partition changes                    its leader, epoch and in-sync replicas are updated
+a partition gets another leader epoch  ``prepare`` ends appends and fetches of the epoch before; ``follow`` begins the
+                                       new one
+a broker registers or leaves           partitions that it leads are fetched, or no longer
 a topic is deleted, or the replica     requests fail at once; the log is deleted in a background thread
 moves to another broker
 a topic's configs change               its logs use the new configs
@@ -22,36 +26,62 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.shortened_text import shortened
-from tidelog.replication import AlteredPartition, IsrProposal
 from tidelog.runtime.executor import InThread, Spawn
-from tidelog.runtime.timers import Timers
+from tidelog.runtime.metrics import MetricRegistry
+from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataChange, MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.metadata.requests import AlteredPartition as CommittedAlteration
 from tidelog.server.metadata.requests import PartitionAlteration
+from tidelog.server.replicas.directory_reports import DirectoryMetadata, DirectoryReports, ReplicaPlace
+from tidelog.server.replicas.isr_proposals import IsrProposals
 from tidelog.server.replicas.leader_listeners import LeaderListeners, OnElected, OnResigned
-from tidelog.server.replicas.partition import Partition
+from tidelog.server.replicas.partition import Partition, PartitionSetup
+from tidelog.server.replicas.replication_meters import ReplicationMeters
+from tidelog.server.replicas.replication_quota import QuotaSetup, ReplicationQuota, Side
+from tidelog.server.replicas.replication_settings import ReplicationSettings
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from tidelog.server.links.broker_links import BrokerLinks
+    from tidelog.server.replicas.fetcher_manager import FetcherManager
 
 _log = logging.getLogger(__name__)
 
 
-class Metadata(Protocol):
+class Metadata(DirectoryMetadata, Protocol):
     """The part of ``ClusterMetadata`` that the replica manager uses."""
 
     @property
     def image(self) -> MetadataImage: ...
-    async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None: ...
-    async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None: ...
+    @property
+    def broker_epoch(self) -> int: ...
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[CommittedAlteration]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaManagerSetup:
+    node_id: int
+    logs: LogManager
+    metadata: Metadata
+    timers: Timers
+    in_thread: InThread
+    spawn: Spawn
+    links: Callable[[], BrokerLinks]
+    """Returns the connections to other brokers. It is called with the first partition that has another leader."""
+    settings: ReplicationSettings = field(default_factory=ReplicationSettings)
+    fetchers: Callable[[], int] = lambda: 1
+    """Returns the current ``num.replica.fetchers``."""
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
 
 class _LocalReplica(NamedTuple):
@@ -79,26 +109,47 @@ class _BrokersOfImage:
 
 
 class ReplicaManager:
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        logs: LogManager,
-        metadata: Metadata,
-        timers: Timers,
-        in_thread: InThread,
-        spawn: Spawn,
-    ) -> None:
+    def __init__(self, setup: ReplicaManagerSetup) -> None:
         """Create the manager; it serves nothing before ``start``."""
-        self.logs = logs
-        self._node_id = node_id
-        self._metadata = metadata
-        self._timers = timers
-        self._in_thread = in_thread
-        self._spawn = spawn
+        self.logs = setup.logs
+        self.meters = ReplicationMeters(setup.metrics)
+        self._setup = setup
+        quota = QuotaSetup(
+            node_id=setup.node_id,
+            settings_of=lambda kind, name: setup.metadata.image.settings_of(kind, name),
+            now_ms=setup.timers.monotonic_ms,
+            windows=setup.settings.quota_windows,
+            window_ms=setup.settings.quota_window_ms,
+        )
+        self.leader_quota, self.follower_quota = (ReplicationQuota(side, quota) for side in Side)
+        self._node_id = setup.node_id
+        self._metadata = setup.metadata
+        self._in_thread = setup.in_thread
+        self._spawn = setup.spawn
+        self._reports = DirectoryReports(setup.logs, setup.metadata)
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[tuple[uuid.UUID, int], Partition] = {}
-        self._brokers = _BrokersOfImage(metadata)
+        self._proposals = IsrProposals(
+            setup.metadata.alter_partitions,
+            self._by_id.get,
+            timers=setup.timers,
+            spawn=setup.spawn,
+            note_failure=self.meters.failed_isr_updates.mark,
+        )
+        self._partition_setup = PartitionSetup(
+            node_id=setup.node_id,
+            logs=setup.logs,
+            timers=setup.timers,
+            brokers=_BrokersOfImage(setup.metadata),
+            propose=self._proposals.submit,
+            lag_time_max_ms=setup.settings.lag_time_max_ms,
+            backoff_ms=setup.settings.fetch_backoff_ms,
+            note_isr=self.meters.note_isr,
+            transaction_max_timeout_ms=setup.settings.transaction_max_timeout_ms,
+        )
+        self._lag_timer: TimerHandle | None = None
+        self.fetchers: FetcherManager | None = None
+        """The fetchers; None before this broker follows a partition."""
         self._listeners = LeaderListeners()
         self._latest_change: asyncio.Task[None] | None = None
         """The task that carries out the latest change."""
@@ -111,9 +162,12 @@ class ReplicaManager:
         self._serve(replicas)
 
     async def prepare(self, change: MetadataChange) -> None:
-        """Create the logs of a change that is not in the image yet."""
+        """Create the logs of a change that is not in the image yet, and end the writes of leaderships that it ends."""
         await self.settled()
         await self._create_missing_logs(list(self._changed(change)))
+        await asyncio.gather(*(partition.hand_over() for partition in self._no_longer_led(change)))
+        if self.fetchers is not None:
+            await self.fetchers.release(self._no_longer_followed(change))
 
     def follow(self, change: MetadataChange) -> asyncio.Task[None]:
         """Apply a change that is now in the image. The task ends when its background work is done."""
@@ -125,17 +179,49 @@ class ReplicaManager:
         for partition in gone:
             self._remove(partition)
         self._serve(list(self._changed(change)))
+        topics = _configured_topics(change)
+        self.leader_quota.topics_changed(topics)
+        self.follower_quota.topics_changed(topics)
+        if change.brokers and self.fetchers is not None:
+            self.fetchers.brokers_changed()
         self._latest_change = self._spawn(
             self._apply_in_background(change, [partition.topic_partition for partition in gone])
         )
         return self._latest_change
 
+    async def stop(self) -> None:
+        """End all fetches. The logs do not change after that."""
+        if self._lag_timer is not None:
+            self._lag_timer.cancel()
+        if self.fetchers is not None:
+            await self.fetchers.close()
+        self.meters.close()
+
     def directory_failed(self, directory_id: uuid.UUID | None) -> None:
-        """Check the delayed operations of all partitions, and report the log directory to the controller."""
+        """End the fetches of offline replicas, check the delayed operations of all partitions, and report the log
+        directory to the controller."""
         for partition in self._partitions.values():
+            if self.fetchers is not None and not partition.is_online:
+                self.fetchers.remove(partition)
             partition.check_delayed()
         if directory_id is not None:
-            self._spawn(self._report_failure(directory_id))
+            self._spawn(self._reports.report_failure(directory_id, self._places(self._replicas_here())))
+
+    def check_directory(self, topic_partition: TopicPartition) -> None:
+        """Report the log directory of a replica if the metadata has another one, for example that of a cancelled
+        move."""
+        state = self._metadata.image.partition(topic_partition)
+        partition = self._partitions.get(topic_partition)
+        if state is not None and partition is not None:
+            self._report_misplaced([_LocalReplica(topic_partition, partition.topic_id, state, is_new=False)])
+
+    def move_caught_up(self, topic_partition: TopicPartition, directory_id: uuid.UUID, end: Callable[[], None]) -> None:
+        """Report the new log directory of a move that has caught up, and let the move end then. A replica that is no
+        longer here has no move."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            replica = ReplicaPlace(topic_partition, partition.topic_id, directory_id)
+            self._spawn(self._reports.end_move(replica, directory_id, end))
 
     async def settled(self) -> None:
         """Return once every change so far is carried out. A change waits for the previous one."""
@@ -168,6 +254,15 @@ class ReplicaManager:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
         return self.partition(TopicPartition(topic.name, number))
 
+    def throttles(self, partition: Partition, replica_id: int) -> bool:
+        """Return True if a follower must wait for the leader's quota: it is throttled, and it is out of sync."""
+        quota = self.leader_quota
+        return (
+            quota.is_throttled(partition.topic_partition)
+            and replica_id not in partition.in_sync.isr
+            and quota.is_exceeded
+        )
+
     def is_led(self, topic_partition: TopicPartition) -> bool:
         """Return True if this broker leads the partition and the listeners were notified."""
         return self._listeners.is_led(topic_partition)
@@ -182,8 +277,7 @@ class ReplicaManager:
     # --- internals ---
 
     async def _apply_in_background(self, change: MetadataChange, gone: list[TopicPartition]) -> None:
-        changed = [resource.name for resource in change.configs if resource.type is ResourceType.TOPIC]
-        if changed:
+        if changed := _configured_topics(change):
             await self._in_thread(self._update_configs, changed)
         if gone:
             await self._in_thread(self._delete_logs, gone)
@@ -204,6 +298,21 @@ class ReplicaManager:
                 name = names.get(topic_id) or self._metadata.image.topics_by_id[topic_id].name
                 yield _LocalReplica(TopicPartition(name, number), topic_id, delta.after, is_new=delta.before is None)
 
+    def _no_longer_led(self, change: MetadataChange) -> Iterator[Partition]:
+        """Yield the partitions that this broker leads and that the change gives to another leader, or to none."""
+        for (topic_id, number), delta in change.partitions.items():
+            partition = self._by_id.get((topic_id, number))
+            leads_on = delta.after is not None and delta.after.leader == self._node_id
+            if partition is not None and partition.is_leading and not leads_on:
+                yield partition
+
+    def _no_longer_followed(self, change: MetadataChange) -> Iterator[Partition]:
+        """Yield the partitions that follow in a leader epoch which the change ends."""
+        for (topic_id, number), delta in change.partitions.items():
+            partition = self._by_id.get((topic_id, number))
+            if partition is not None and (delta.after is None or delta.after.leader_epoch != partition.leader_epoch):
+                yield partition
+
     async def _create_missing_logs(self, replicas: Iterable[_LocalReplica]) -> None:
         logs = [(self.logs.log(replica.topic_partition), replica) for replica in replicas]
         missing = [replica for log, replica in logs if log is None or log.topic_id is None]
@@ -212,81 +321,87 @@ class ReplicaManager:
 
     def _serve(self, replicas: Iterable[_LocalReplica]) -> None:
         """Serve these replicas, whose logs exist, and report misplaced ones to the controller."""
-        for replica in replicas:
-            self._update(replica)
-        misplaced = self._misplaced(replicas)
+        followers = [partition for replica in replicas if (partition := self._update(replica)).is_following]
+        fetched = [partition for partition in followers if partition.is_online]
+        if fetched:
+            self._fetcher_manager().follow(fetched)
+        self._report_misplaced(replicas)
+
+    def _report_misplaced(self, replicas: Iterable[_LocalReplica]) -> None:
+        misplaced = self._reports.misplaced(self._places(replicas))
         if misplaced:
-            self._spawn(self._metadata.assign_directories(misplaced))
+            self._spawn(self._reports.report(misplaced))
 
-    async def _report_failure(self, directory_id: uuid.UUID) -> None:
-        """Report a failed log directory to the controller. Replicas that were moved out of it are assigned to their new
-        directories first, or the controller would count them as lost."""
-        misplaced = self._misplaced(self._replicas_here())
-        if misplaced:
-            await self._metadata.assign_directories(misplaced)
-        await self._metadata.report_offline_directories([directory_id])
+    def _places(self, replicas: Iterable[_LocalReplica]) -> list[ReplicaPlace]:
+        return [
+            ReplicaPlace(one.topic_partition, one.topic_id, one.state.directory_of(self._node_id)) for one in replicas
+        ]
 
-    def _misplaced(self, replicas: Iterable[_LocalReplica]) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
-        """Return the log directory ids of replicas that are not in the directory that the metadata has for them."""
-        ids = {directory.path: directory.id for directory in self.logs.online}
-        found = {}
-        for replica in replicas:
-            log = self.logs.log(replica.topic_partition)
-            directory_id = None if log is None else ids.get(log.directory.parent)
-            if directory_id is not None and directory_id != replica.state.directory_of(self._node_id):
-                found[replica.topic_id, replica.topic_partition.partition] = directory_id
-        return found
+    def _fetcher_manager(self) -> FetcherManager:
+        """Return the fetchers. Their modules are imported by the first follower: a broker that runs alone starts
+        faster without them."""
+        if self.fetchers is None:
+            from tidelog.server.replicas.fetcher_manager import FetcherManager, FetcherManagerSetup
 
-    def _update(self, replica: _LocalReplica) -> None:
+            setup = self._setup
+            self.fetchers = FetcherManager(
+                FetcherManagerSetup(
+                    node_id=setup.node_id,
+                    logs=setup.logs,
+                    links=setup.links(),
+                    image=lambda: setup.metadata.image,
+                    broker_epoch=lambda: setup.metadata.broker_epoch,
+                    fetchers=setup.fetchers,
+                    settings=setup.settings,
+                    timers=setup.timers,
+                    in_thread=setup.in_thread,
+                    spawn=setup.spawn,
+                    quota=self.follower_quota,
+                    meters=self.meters,
+                    metrics=setup.metrics,
+                )
+            )
+        return self.fetchers
+
+    def _update(self, replica: _LocalReplica) -> Partition:
+        """Apply the metadata's state to a partition, and return it."""
         partition = self._by_id.get((replica.topic_id, replica.topic_partition.partition))
         if partition is None:
-            partition = Partition(
-                replica.topic_partition,
-                replica.topic_id,
-                node_id=self._node_id,
-                logs=self.logs,
-                timers=self._timers,
-                brokers=self._brokers,
-                propose=lambda led, proposal: self._spawn(self._alter_partition(led, proposal)),
-            )
+            partition = Partition(replica.topic_partition, replica.topic_id, self._partition_setup)
             self._partitions[replica.topic_partition] = partition
             self._by_id[replica.topic_id, replica.topic_partition.partition] = partition
         try:
             is_new_leader = partition.update(replica.state)
         except StorageError as error:
             _log.error("This broker cannot lead %s: %s", partition.topic_partition, error)
-            return
+            return partition
+        if len(partition.replicas) > 1:
+            self._check_lag_later()
         if is_new_leader:
             self._listeners.elected(partition)
         elif not partition.is_leading:
             self._listeners.resigned(partition)
+        return partition
 
-    async def _alter_partition(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Send a proposal to the controller. If that fails, it stays pending until newer metadata arrives."""
-        alteration = PartitionAlteration(
-            topic_id=partition.topic_id,
-            partition=partition.topic_partition.partition,
-            isr=sorted(proposal.broker_ids),
-            leader_epoch=proposal.leader_epoch,
-            partition_epoch=proposal.partition_epoch,
-        )
-        try:
-            (altered,) = await self._metadata.alter_partitions([alteration])
-        except TidelogError as error:
-            _log.error("Cannot change the in-sync replicas of %s: %s", partition.topic_partition, error)
-            return
-        response = AlteredPartition(error_code=altered.outcome.error)
-        if altered.state is not None:
-            state = altered.state
-            response = AlteredPartition(
-                leader_epoch=state.leader_epoch, partition_epoch=state.partition_epoch, isr=state.isr
-            )
-        partition.altered(proposal, response)
+    def _check_lag_later(self) -> None:
+        """Check the lag of followers every half of ``replica.lag.time.max.ms``, once a partition has followers."""
+
+        def check() -> None:
+            for partition in self._partitions.values():
+                partition.check_lag()
+            self._lag_timer = None
+            self._check_lag_later()
+
+        if self._lag_timer is None:
+            delay_ms = max(1, self._setup.settings.lag_time_max_ms // 2)
+            self._lag_timer = self._setup.timers.call_later(delay_ms, check)
 
     def _remove(self, partition: Partition) -> None:
         del self._by_id[partition.topic_id, partition.topic_partition.partition]
         if self._partitions.get(partition.topic_partition) is partition:
             del self._partitions[partition.topic_partition]
+        if self.fetchers is not None:
+            self.fetchers.remove(partition)
         partition.mark_deleted()
         self._listeners.resigned(partition)
 
@@ -316,6 +431,12 @@ class ReplicaManager:
         """Delete logs in a background thread."""
         for topic_partition, error in self.logs.delete_all(gone).items():
             _log.error("Cannot delete the log of %s: %s", topic_partition, error)
+
+
+def _configured_topics(change: MetadataChange) -> list[str]:
+    """Return the topics whose configs change, or begin or end with the topic."""
+    changed = {resource.name for resource in change.configs if resource.type is ResourceType.TOPIC}
+    return sorted(changed | {topic.name for topic in (*change.created_topics, *change.deleted_topics)})
 
 
 def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog) -> bool:

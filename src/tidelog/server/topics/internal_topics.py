@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.protocol.java_hash import absolute, string_hash
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.requests import NewTopic
 
@@ -58,10 +56,14 @@ _SETTINGS = {
 
 
 def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """Return the topic to create: an internal topic by the broker's configs, another with the defaults."""
+    """Return the topic to create, by the configs of the broker that was asked, not by those of the controller."""
     keys = _KEYS.get(name)
     if keys is None:
-        return NewTopic(name=name)
+        return NewTopic(
+            name=name,
+            partitions=config.number("num.partitions"),
+            replication_factor=config.number("default.replication.factor"),
+        )
     settings = _SETTINGS[name] | {"segment.bytes": str(config.number(keys.segment_bytes))}
     if keys.min_isr is not None:
         settings["min.insync.replicas"] = str(config.number(keys.min_isr))
@@ -79,44 +81,6 @@ def partition_count(name: str, image: MetadataImage, config: BrokerConfig) -> in
     return len(topic.partitions) if topic else config.number(_KEYS[name].partitions)
 
 
-_MASK = 0xFFFFFFFF
-_SMALLEST = 0x80000000
-_SHORT_BYTES = 128
-"""The largest length in bytes for which a Python loop is faster than numpy."""
-
-
 def partition_of(key: str, partitions: int) -> int:
     """Return the number of the partition, of ``partitions``, whose leader coordinates ``key``."""
-    value = string_hash(key)
-    if value == _SMALLEST:  # its absolute value does not fit a Java int, so Kafka uses 0
-        return 0
-    return (value if value < _SMALLEST else (1 << 32) - value) % partitions
-
-
-def string_hash(text: str) -> int:
-    """Return Java's ``String.hashCode()`` as an unsigned number. A character above U+FFFF counts as two UTF-16 units.
-
-    The hash is a polynomial in 31. A long text is hashed in pieces, and numpy adds up the terms of each piece.
-    """
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    if len(units) <= _SHORT_BYTES:
-        for index in range(0, len(units), 2):
-            value = (31 * value + (units[index] << 8 | units[index + 1])) & _MASK
-        return value
-    codes = np.frombuffer(units, ">u2")
-    for start in range(0, len(codes), len(_POWERS)):
-        piece = codes[start : start + len(_POWERS)]
-        terms = piece * _POWERS[-len(piece) :]
-        value = (value * pow(31, len(piece), 1 << 32) + int(terms.sum(dtype=np.uint32))) & _MASK
-    return value
-
-
-def _powers(count: int) -> npt.NDArray[np.uint32]:
-    """Return powers of 31, the highest first, modulo 2**32."""
-    powers = np.full(count, 31, np.uint32)
-    powers[-1] = 1
-    return np.cumprod(powers[::-1], dtype=np.uint32)[::-1]
-
-
-_POWERS = _powers(4096)
+    return absolute(string_hash(key)) % partitions

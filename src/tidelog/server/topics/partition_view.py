@@ -14,6 +14,7 @@ Source: Kafka's ``KRaftMetadataCache``.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.partition_state import PartitionState
 
 _NO_LEADER = -1
+_NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,12 @@ class Viewpoint:
             for broker in brokers
             if not broker.is_fenced and self.listener in broker.listeners
         ]
+
+    def any_node(self) -> int:
+        """Return the id of a random broker, or -1. Clients take it for the controller (KIP-631). Each broker forwards
+        their requests to the controller, so a random one spreads them."""
+        nodes = self.nodes()
+        return random.choice(nodes)[0].id if nodes else _NO_NODE
 
     def partition(self, number: int, state: PartitionState) -> MetadataResponsePartition:
         """Return the partition for a Metadata or DescribeTopicPartitions response."""

@@ -24,6 +24,7 @@ from tidelog.runtime.metrics import Sample
 from tidelog.runtime.timers import Timers
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.transactions.completions import Completions
+from tidelog.server.transactions.coordinator_channels import CoordinatorChannels, CoordinatorLookup
 from tidelog.server.transactions.expiry import Expiry
 from tidelog.server.transactions.listing import (
     ListedTransaction,
@@ -54,6 +55,7 @@ class CoordinatorParts:
     markers: MarkerWriter
     producer_ids: ProducerIds
     replicas: ReplicaManager
+    lookup: CoordinatorLookup
     is_verification_enabled: Callable[[], bool]
     settings: TransactionSettings
     timers: Timers
@@ -73,8 +75,9 @@ class TransactionCoordinator:
         self._operations = ShieldedTasks()
         self._markers = parts.markers
         self._is_active = False
+        self._channels = CoordinatorChannels(self, parts.lookup, timers=parts.timers, spawn=parts.spawn)
         self.verification = Verification(
-            self,
+            self._channels,
             parts.replicas,
             timers=parts.timers,
             settings=parts.settings,
@@ -88,6 +91,7 @@ class TransactionCoordinator:
         self.partition_of = parts.partitions.partition_of
         """The partition of ``__transaction_state`` that a transactional id belongs to."""
         parts.partitions.on_loaded = parts.completions.resume_prepared
+        parts.partitions.on_lost = parts.completions.cancel
 
     def start(self) -> None:
         self._expiry.start()
@@ -101,7 +105,8 @@ class TransactionCoordinator:
 
     def samples(self) -> Iterator[Sample]:
         """Return the coordinator's metrics. Thread rule: any thread."""
-        return transaction_samples(self._partitions.loads, self._completions)
+        yield from transaction_samples(self._partitions.loads, self._completions)
+        yield from self._channels.meters.samples()
 
     # --- producers ---
 
@@ -168,7 +173,7 @@ class TransactionCoordinator:
     async def partition_errors(
         self, membership: Membership, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Implement ``verification.Coordinator``."""
+        """Implement ``verification.Coordinator`` for the transactional ids of this broker."""
         name, producer = membership.transactional_id, membership.producer
         try:
             if membership.operation is not Operation.ADD:
@@ -176,7 +181,7 @@ class TransactionCoordinator:
             await self.add_partitions(name, producer, partitions, client_version=EPOCH_BUMP_VERSION)
         except ApiError as error:
             code = error_code_of(error)
-            if code is ErrorCode.NOT_COORDINATOR:  # Kafka would ask the other broker, this code asks only its own
+            if code is ErrorCode.NOT_COORDINATOR:  # its partition moves away at this moment
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return dict.fromkeys(partitions, code)
         return dict.fromkeys(partitions, ErrorCode.NONE)

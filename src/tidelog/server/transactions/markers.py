@@ -1,8 +1,8 @@
 """Transaction markers: the control batches that end a transaction in each of its partitions.
 
-The coordinator writes through ``MarkerWriter``: each marker goes to its partition's leader, with its own error.
-``LocalMarkers`` writes only to this broker's leaders, and also serves WriteTxnMarkers of other brokers. A partition
-that another broker leads, or that has no leader now, gets NOT_LEADER_OR_FOLLOWER, and the coordinator retries it.
+``LocalMarkers`` writes to the partitions that this broker leads, for its own coordinator and for WriteTxnMarkers of
+other brokers. Any other partition gets NOT_LEADER_OR_FOLLOWER, and the coordinator looks up its leader again.
+``marker_channels`` sends markers to the leaders on other brokers.
 
 A marker in ``__consumer_offsets`` also ends pending offset commits. The group coordinator is notified before the marker
 is appended and after it is replicated. Thread rule: the event loop only.
@@ -74,7 +74,8 @@ class LocalMarkers:
         self._transaction_completed = transaction_completed
 
     async def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
-        """Write one marker to each distinct partition. All are appended before the first wait for replication."""
+        """Write one marker to each distinct partition. All are appended before the first wait for replication, and all
+        have the same time for it."""
         ends: dict[TopicPartition, int] = {}
         errors = dict.fromkeys(partitions, ErrorCode.NONE)
         async for partition in yielding_to_loop(list(errors), _AT_ONCE):
@@ -82,9 +83,11 @@ class LocalMarkers:
                 ends[partition] = self._append(marker, partition)
             except TidelogError as error:
                 errors[partition] = error_code_of(error)
+        give_up_ms = self._timers.monotonic_ms() + self._timeout_ms
         async for partition, end in yielding_to_loop(ends.items(), _AT_ONCE):
             try:
-                await self._replicas.partition(partition).replicated(end, self._timeout_ms)
+                left_ms = max(0, give_up_ms - self._timers.monotonic_ms())
+                await self._replicas.partition(partition).replicated(end, left_ms)
                 if partition.topic == GROUP_METADATA_TOPIC:
                     self._transaction_completed(partition.partition, marker.producer_id, marker.committed)
             except TidelogError as error:

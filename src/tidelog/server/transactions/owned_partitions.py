@@ -59,6 +59,8 @@ class OwnedPartitions:
         self.server_version = server_version
         self.on_loaded: Callable[[OwnedPartition], None]
         """Callback for a loaded partition, before its first request. The coordinator sets it."""
+        self.on_lost: Callable[[OwnedPartition], None] = lambda _partition: None
+        """Callback after a resignation."""
         self.loads = loads or SampledTimes()
         """The load times of partitions."""
         self._log = log
@@ -78,6 +80,7 @@ class OwnedPartitions:
         for partition in (self._loading.pop(number, None), self._owned.pop(number, None)):
             if partition is not None:
                 partition.is_lost = True
+                self.on_lost(partition)
 
     def close(self) -> None:
         """Resign from all partitions."""

@@ -1,6 +1,10 @@
 """``__transaction_state`` for its coordinator: appends to a partition, and reads it from its start.
 
-A failed append raises a coordinator's error code (``coordinator_log``).
+A failed append raises a coordinator's error code (``coordinator_log``). A new leader may have records that no other
+replica has. If its coordinator acted on them and the broker failed, the next leader would know nothing of it: one
+transaction could get both kinds of markers. So a load ends once the high watermark has reached the log end of its
+begin. Kafka does not wait.
+
 Thread rule: the event loop only; reading and decoding run in a background thread.
 Source: Kafka's ``TransactionStateManager`` (``appendTransactionToLog``, ``loadTransactionMetadata``).
 """
@@ -8,6 +12,7 @@ Source: Kafka's ``TransactionStateManager`` (``appendTransactionToLog``, ``loadT
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tidelog.model import Record, TidelogError, TimestampType, TopicPartition
@@ -16,6 +21,8 @@ from tidelog.protocol.errors import ApiError, error_code_of
 from tidelog.record.build import build_batch
 from tidelog.record.internal_records.transaction_record import TransactionRecord, record_of, transactional_id_of
 from tidelog.runtime.timers import Timers
+from tidelog.server.replicas.partition import Partition
+from tidelog.server.replicas.purgatory import wait_until
 from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.topics.coordinator_log import LoggedRecord, apply_records, coordinator_code
 from tidelog.server.transactions.settings import TransactionSettings
@@ -36,7 +43,8 @@ class StateLog(Protocol):
         ...
 
     async def load(self, partition: int) -> dict[str, TransactionRecord]:
-        """Return the newest record of each transactional id. Raise TidelogError if the log cannot be read."""
+        """Return the newest record of each transactional id, once all of them are replicated. Raise TidelogError if
+        the log cannot be read, or if this broker is no longer the leader."""
         ...
 
 
@@ -69,10 +77,26 @@ class ReplicatedStateLog:
             raise ApiError(coordinator_code(error_code_of(error)), str(error)) from error
 
     async def load(self, partition: int) -> dict[str, TransactionRecord]:
-        log = self._replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, partition)).log
-        if log.end_offset == log.log_start_offset:
+        leader = self._replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, partition))
+        log, end = leader.log, leader.log.end_offset
+        if end == log.log_start_offset:
             return {}
-        return await self._in_thread(load_records, log, self._settings.load_buffer_bytes)
+        records = await self._in_thread(load_records, log, self._settings.load_buffer_bytes)
+        while not _is_replicated(leader, end):
+            await wait_until(partial(_is_decided, end=end), (leader,), self._timers, self._settings.append_timeout_ms)
+        return records
+
+
+def _is_replicated(leader: Partition, end: int) -> bool:
+    """Return True if the high watermark has reached ``end``. Raise ApiError if this broker is not the leader."""
+    return leader.leading_log().high_watermark >= end
+
+
+def _is_decided(leader: Partition, *, end: int) -> bool:
+    try:
+        return _is_replicated(leader, end)
+    except ApiError:
+        return True
 
 
 def load_records(log: PartitionLog, buffer_bytes: int) -> dict[str, TransactionRecord]:

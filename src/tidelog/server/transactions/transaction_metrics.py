@@ -1,18 +1,20 @@
 """The metrics of the transaction coordinator, under Kafka's names. They exist once it is started.
 
 Thread rule: any thread makes a report, from plain numbers.
-Source: Kafka's ``TransactionStateManager``, ``TransactionMarkerChannelManager``.
+Source: Kafka's ``TransactionStateManager``, ``TransactionMarkerChannelManager``, ``AddPartitionsToTxnManager``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
+from tidelog.protocol.errors import ErrorCode
+from tidelog.runtime.metrics import Histogram, Meter, MetricDescription, MetricFamily, MetricKind, Sample
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.transactions.completions import Completions
 
 _COORDINATOR = MetricFamily("kafka.server", "transaction-coordinator-metrics")
+_VERIFICATIONS = MetricFamily("kafka.server", "AddPartitionsToTxnManager")
 _MARKERS = MetricFamily("kafka.coordinator.transaction", "TransactionMarkerChannelManager")
 
 LONGEST_LOAD = _COORDINATOR.gauge(
@@ -33,8 +35,44 @@ WAITING_COMPLETIONS = _MARKERS.gauge(
     "transactions",
     "Transactions whose end could not be written to `__transaction_state` yet.",
 )
+VERIFICATION_FAILURES = _VERIFICATIONS.meter(
+    "VerificationFailureRate",
+    "partitions",
+    "Partitions whose coordinator did not verify that they are part of a transaction, or did not add them to it.",
+)
+VERIFICATION_TIMES = _VERIFICATIONS.histogram(
+    "VerificationTimeMs",
+    "ms",
+    "The time from a question to a transaction coordinator, of this broker or another one, to its response.",
+)
 
-METRICS: tuple[MetricDescription, ...] = (LONGEST_LOAD, MEAN_LOAD, WAITING_FOR_LEADERS, WAITING_COMPLETIONS)
+METRICS: tuple[MetricDescription, ...] = (
+    LONGEST_LOAD,
+    MEAN_LOAD,
+    WAITING_FOR_LEADERS,
+    WAITING_COMPLETIONS,
+    VERIFICATION_FAILURES,
+    VERIFICATION_TIMES,
+)
+
+
+class VerificationMeters:
+    """The failures and times of a coordinator's verifications, in ms."""
+
+    def __init__(self) -> None:
+        self._failures = Meter()
+        self._times = Histogram()
+
+    def note(self, errors: Collection[ErrorCode], duration_ms: int) -> None:
+        """Count a response with the error of each partition."""
+        failed = sum(error is not ErrorCode.NONE for error in errors)
+        if failed:
+            self._failures.mark(failed)
+        self._times.update(duration_ms)
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(VERIFICATION_FAILURES.named(), MetricKind.METER, self._failures.values())
+        yield Sample(VERIFICATION_TIMES.named(), MetricKind.HISTOGRAM, self._times.values())
 
 
 def transaction_samples(loads: SampledTimes, completions: Completions) -> Iterator[Sample]:

@@ -61,6 +61,7 @@ EFFECTIVE = (
     "onCorrupt",
     "mode",
     "until",
+    "replica",
 )
 IGNORED = (
     "groupIdPrefix",
@@ -144,6 +145,16 @@ class Until(enum.StrEnum):
     CHECKPOINT = "checkpoint"
 
 
+class ReplicaChoice(enum.StrEnum):
+    """The replica that a read of records takes if ``logDirs`` has several brokers' replicas of a partition."""
+
+    LEADER = "leader"
+    """The leader's by the newest cluster metadata, else as LONGEST."""
+    LONGEST = "longest"
+    """The one with the newest leader epoch, and then the highest log end."""
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     log_dirs: tuple[str, ...]
@@ -165,6 +176,8 @@ class ReadOptions:
     on_corrupt: OnCorrupt = OnCorrupt.FAIL
     mode: Mode = Mode.RECORDS
     until: Until = Until.AUTO
+    replica: ReplicaChoice | int = ReplicaChoice.LEADER
+    """A number is the id of the node whose replica is read."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use = Use.BATCH) -> ReadOptions:
@@ -195,6 +208,7 @@ class ReadOptions:
             on_corrupt=parse_enum(given, "onCorrupt", OnCorrupt, OnCorrupt.FAIL),
             mode=mode,
             until=parse_enum(given, "until", Until, Until.AUTO),
+            replica=_replica(given, use),
         )
 
     @property
@@ -288,6 +302,21 @@ def _bound(given: Given, end: str, *, default: int) -> Bound:
         case "latest":
             return Bound(everywhere=LATEST)
     return Bound(offsets=parse_partition_map(text, f"{end}Offsets", least=EARLIEST))
+
+
+def _replica(given: Given, use: Use) -> ReplicaChoice | int:
+    """Parse the choice. A stream keeps its replica, so there it can only be named by a node's id."""
+    text = given.get("replica", "").strip()
+    if text.isascii() and text.isdecimal():
+        return parse_whole(text, "replica", least=0)
+    usual = ReplicaChoice.FAIL if use is Use.STREAM else ReplicaChoice.LEADER
+    choice = parse_enum(given, "replica", ReplicaChoice, usual)
+    if use is Use.STREAM and choice is not ReplicaChoice.FAIL:
+        raise ConfigError(
+            f"Option 'replica' can't be {choice} in a stream, because the choice would change while it runs: give the"
+            " id of a node"
+        )
+    return choice
 
 
 def _columns(given: Given, mode: Mode) -> tuple[str, ...] | None:

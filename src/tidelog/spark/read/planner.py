@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from tidelog.model import (
     ConfigError,
-    DirectoryError,
     FileMissingError,
     OffsetOutOfRangeError,
     TopicPartition,
@@ -26,6 +24,7 @@ from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, HIDDEN_FROM_PATT
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.parallel import run_parallel
 from tidelog.spark.read.bounds import ResolvedBounds
+from tidelog.spark.read.found_partition import FoundPartition, copies_of
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.schema import Mode
@@ -54,13 +53,6 @@ Warn = Callable[[str], None]
 def warn(sentence: str) -> None:
     """Log a warning in the planning worker's log."""
     _log.warning("%s", sentence)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPartition:
-    partition: TopicPartition
-    directory: Path
-    state: DirectoryState
 
 
 def plan(
@@ -148,24 +140,15 @@ def find_partitions(
             if partition.topic == GROUP_METADATA_TOPIC if options.mode is Mode.GROUPS else is_asked:
                 found.append(FoundPartition(partition, log_dir / partition.directory_name, state))
     found.sort(key=lambda entry: (entry.partition, entry.directory))
-    if options.mode is Mode.RECORDS:
-        _refuse_copies(found)
+    if options.mode is Mode.RECORDS and copies_of(found):
+        from tidelog.spark.read.replicas import one_replica_each  # large, and a read of one broker does not need it
+
+        found = one_replica_each(found, options, warn)
     if options.mode is not Mode.GROUPS:
         _check_missing(options, {entry.partition for entry in found}, warn)
     elif not found:
         warn(f"No partition of {GROUP_METADATA_TOPIC} lies in {', '.join(options.log_dirs)}: no groups")
     return found
-
-
-def _refuse_copies(entries: list[FoundPartition]) -> None:
-    seen: dict[TopicPartition, Path] = {}
-    for entry in entries:
-        other = seen.setdefault(entry.partition, entry.directory)
-        if other is not entry.directory:
-            raise DirectoryError(
-                f"{entry.partition} lies in two of the directories, {other.parent} and {entry.directory.parent}: "
-                "reading both would double its records. Give one of them"
-            )
 
 
 def _check_missing(options: ReadOptions, found: set[TopicPartition], warn: Warn) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from tidelog.model import FileMissingError, Isolation, TopicPartition
 from tidelog.spark.read.bounds import ResolvedBounds
+from tidelog.spark.read.found_partition import FoundPartition
 from tidelog.spark.read.options import ReadOptions, Until
-from tidelog.spark.read.planner import FoundPartition, Warn, check_maps, find_partitions
+from tidelog.spark.read.planner import Warn, check_maps, find_partitions
 from tidelog.spark.stream.stream_offsets import Offsets
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryState

@@ -107,6 +107,11 @@ class ReadableLog:
         """The producers with known sequences by id. Do not change the entries."""
         return self._state.producers.state.producers
 
+    def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
+        """Return True if a transaction is still open five minutes after ``max_timeout_ms``, the largest timeout that
+        coordinators grant (KIP-664)."""
+        return self._state.producers.state.has_late_transaction(now_ms, max_timeout_ms)
+
     def offsets(self) -> LogOffsetSnapshot:
         """Return log start, last stable offset, high watermark and log end at one moment."""
         return self._retrying(self._offsets)

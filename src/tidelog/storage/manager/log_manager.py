@@ -46,7 +46,7 @@ from tidelog.storage.manager.logs.log_move import LogMove
 from tidelog.storage.manager.logs.log_removal import LogRemoval
 from tidelog.storage.manager.logs.log_settings import LogSettings, TopicSettings
 from tidelog.storage.manager.logs.log_table import LogTable
-from tidelog.storage.manager.logs.moves import Moves, ReplicaSwap
+from tidelog.storage.manager.logs.moves import Moves, OnCaughtUp, ReplicaSwap
 from tidelog.storage.manager.manager_settings import ManagerSettings
 
 _log = logging.getLogger(__name__)
@@ -68,11 +68,14 @@ class LogManager:
         on_flush: Callable[[int], None] = lambda _took_ms: None,
         on_offline: Callable[[LogDirectory], None] = lambda _directory: None,
         on_all_failed: Callable[[], None] = lambda: None,
+        on_caught_up: OnCaughtUp | None = None,
+        move_rate: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Nothing is read before ``startup``. Without a scheduler there is no housekeeping and no compaction.
 
         ``is_stray`` returns True for a loaded log to set aside. ``on_locked`` runs between locking and loading.
-        ``on_offline`` runs after a directory has failed, ``on_all_failed`` after the last one.
+        ``on_offline`` runs after a directory has failed, ``on_all_failed`` after the last one. ``on_caught_up``
+        decides when moves end; see ``moves``. ``move_rate`` returns the bytes a second of all moves, or None.
         """
         self._fs = fs
         self._settings = settings or ManagerSettings()
@@ -85,7 +88,7 @@ class LogManager:
         self._directories = DirectorySet(fs, paths, self._handle_failures_later)
         self._table = LogTable(is_stray)
         self._cleaning = Cleaning(self._table)
-        self._moves = Moves(scheduler, self._replace)
+        self._moves = Moves(scheduler, self._replace, self._settings.move_throttle(clock, move_rate), on_caught_up)
         self._removal = LogRemoval(self._directories, self._table, self._cleaning, self._moves, clock)
         self._swap = ReplicaSwap(self._directories, self._table, self._cleaning, self._moves, clock)
         self._log_settings = LogSettings(
@@ -401,7 +404,7 @@ class LogManager:
                 self._begin_move(partition)
 
     def run_move(self, partition: TopicPartition) -> bool:
-        """Copy until the future log has replaced the current one. Return False if the move was cancelled."""
+        """Copy until the future log has replaced the current one. Return False if the move was cancelled, or waits."""
         return self._moves.run(partition)
 
     # --- inside ---

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.settings_keys import from_key, read_settings
+from tidelog.runtime import Clock
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
+from tidelog.storage.manager.logs.move_throttle import MoveThrottle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +32,16 @@ class ManagerSettings:
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
     verifies_transactions: bool = from_key("transaction.partition.verification.enable", default=False)
     """A client's first batch of a transaction needs a guard, which requires a transaction coordinator."""
+    move_quota_windows: int = from_key("alter.log.dirs.replication.quota.window.num")
+    """The samples of the rate of moves between log directories."""
+    move_quota_window_s: int = from_key("alter.log.dirs.replication.quota.window.size.seconds")
     is_sole_replica: bool = True
     """No other broker replicates the logs, so the high watermark is the log end. This is no Kafka key."""
+
+    def move_throttle(self, clock: Clock, limit: Callable[[], int | None]) -> MoveThrottle:
+        """Return the throttle of moves; ``limit`` returns the bytes a second, or None."""
+        window_ms = self.move_quota_window_s * 1000
+        return MoveThrottle(clock, limit, windows=self.move_quota_windows, window_ms=window_ms)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:

@@ -5,7 +5,7 @@ within 31 bits above the base offset. It writes nothing and runs mostly without 
 in parallel. ``rebuild_segment`` writes. A crash after any of its steps leaves a segment that is recovered again:
 
 1. If no recovery point forces another recovery of the segment, ``.index`` is removed: a missing index always does.
-2. The ``.log`` is truncated behind the last valid batch. If it has another name, a private copy replaces it.
+2. The ``.log`` is truncated behind the last valid batch, durably. If it has another name, a private copy replaces it.
 3. ``.timeindex``, ``.txnindex`` (if it existed or a transaction was aborted), and last ``.index`` are written, without
    preallocation. If step 1 removed ``.index``, each step is fsynced before the next, and ``.index`` appears atomically:
    from then on the segment is not checked again. Otherwise nothing is fsynced here: the caller must call
@@ -143,6 +143,7 @@ def rebuild_segment(
     if walk.size < walk.size_before and not end_sharing(fs, log_path, walk.size):
         with fs.open(log_path, write=True) as file:
             file.truncate(walk.size)
+            file.sync()  # before appends: a power loss must not leave removed bytes behind new batches
     _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_index)
     transactions = segment_file(directory, base_offset, FileKind.TXN_INDEX)
     kept = () if walk.emptied else aborted

@@ -23,6 +23,7 @@ from uuid import UUID
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.broker import Broker
+from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import Response
@@ -48,8 +49,8 @@ class Fault:
 
 
 class Faults:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: ClusterNode) -> None:
+        self._node = node
         self._planned: list[Fault] = []
         self._client_ids: dict[str, str | None] = {}
         """The client id of each connection's last request."""
@@ -69,7 +70,7 @@ class Faults:
         """Close the connections of a client, or all for None, and return their number."""
         found = [
             connection
-            for listener in self._broker.listeners
+            for listener in self._node.listeners
             for connection in listener.connections
             if not connection.is_closed
             and (client_id is None or self._client_ids.get(connection.client.connection_id) == client_id)
@@ -100,7 +101,7 @@ class Faults:
     async def _carry_out(self, fault: Fault, client: ClientConnection, handle: Handle) -> Response:
         if fault.delay_ms:
             over = asyncio.Event()
-            self._broker.timers.call_later(fault.delay_ms, over.set)
+            self._node.timers.call_later(fault.delay_ms, over.set)
             await over.wait()
         answer = handle()
         if isinstance(answer, Awaitable):
@@ -111,7 +112,7 @@ class Faults:
         return answer
 
     def _close(self, client: ClientConnection) -> None:
-        for listener in self._broker.listeners:
+        for listener in self._node.listeners:
             for connection in [one for one in listener.connections if one.client is client]:
                 connection.abort()
 
@@ -127,15 +128,16 @@ class Faults:
             for part in getattr(request, name, None) or ():
                 yield part
                 yield from self._named(part)
-        session = self._broker.fetch_sessions.get(getattr(request, "session_id", 0))
-        if session is not None:
-            yield from session.partitions.values()
+        if isinstance(self._node, Broker):
+            session = self._node.fetch_sessions.get(getattr(request, "session_id", 0))
+            if session is not None:
+                yield from session.partitions.values()
 
     def _name_of(self, topic: Any) -> str:
         if isinstance(topic, str):
             return topic
         topic_id = topic if isinstance(topic, UUID) else getattr(topic, "topic_id", None)
-        known = None if topic_id is None else self._broker.metadata.image.topics_by_id.get(topic_id)
+        known = None if topic_id is None else self._node.metadata.image.topics_by_id.get(topic_id)
         if known is not None:
             return known.name
         return next((name for field in _TOPIC_NAMES if (name := getattr(topic, field, None))), "")

@@ -8,6 +8,7 @@ size                the size after any one of the changes: sizes change in seque
                     that extends the file may have reached any sector
 a sector            its synced content, or its content after any one of the changes to it. Sectors are independent, so
                     writes are torn and reordered. An unwritten sector after the synced size is zeros
+the file's end      bytes of a surviving sector that lie behind the size are zeros, as a later write would find them
 a truncation        if the size shows it, the removed data does not come back. Otherwise all data stays, except for the
                     zeros in the sector that it split
 time                the time after the change that the size shows
@@ -113,6 +114,7 @@ class FileNode:
             if number * SECTOR_BYTES < size:
                 found = _states(base.sector(number), versions[number])
                 base.put(number, found[chooser.pick(len(found))])
+        base.size = -(-base.size // SECTOR_BYTES) * SECTOR_BYTES
         base.resize(size)
         return FileNode(mtime_ms, base)
 

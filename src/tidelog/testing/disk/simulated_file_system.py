@@ -106,7 +106,7 @@ class SimulatedFileSystem:
                 raise os_error(errno.ENOENT)
             if node is replaced:
                 return
-            self._require_replaceable(node, to_directory, replaced)
+            self._require_replaceable(node, from_directory, to_directory, replaced)
             steps = (from_directory, from_name, None), (to_directory, to_name, node)
             self._journal.make(*steps, now_ms=self._now_ms)
             self._unlinked(replaced)
@@ -246,15 +246,17 @@ class SimulatedFileSystem:
             raise os_error(errno.ENOTDIR)
         return node
 
-    def _require_replaceable(self, node: Node, to_directory: DirectoryNode, replaced: Node | None) -> None:
-        """Raise OSError if ``node`` cannot be renamed into ``to_directory``, over ``replaced``."""
+    def _require_replaceable(
+        self, node: Node, from_directory: DirectoryNode, to_directory: DirectoryNode, replaced: Node | None
+    ) -> None:
+        """Raise OSError if ``node`` cannot be renamed from one directory into the other, over ``replaced``."""
         if isinstance(node, DirectoryNode):
             if _holds(node, to_directory):
                 raise os_error(errno.EINVAL)
             if isinstance(replaced, FileNode):
                 raise os_error(errno.ENOTDIR)
         if isinstance(replaced, DirectoryNode):
-            if replaced.names and (isinstance(node, DirectoryNode) or _holds(replaced, node)):
+            if replaced.names and (isinstance(node, DirectoryNode) or _holds(replaced, from_directory)):
                 raise os_error(errno.ENOTEMPTY)
             if isinstance(node, FileNode):
                 raise os_error(errno.EISDIR)

@@ -141,6 +141,9 @@ def test_it_stops_and_starts_again(registry: MetricRegistry, caplog: pytest.LogC
     assert "kafka_log" in scrape(reporter)
     reporter.stop()
     reporter.stop()
+    for thread in new_threads(before):
+        if "process_request_thread" in thread.name:
+            thread.join(60)  # the scrape's response has arrived before its thread ends
     assert new_threads(before) == set()
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60)

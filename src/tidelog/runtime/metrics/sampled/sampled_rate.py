@@ -1,8 +1,8 @@
 """A rate over the last few windows of time, and the wait until it is low enough again.
 
 The amounts of the last ``windows`` windows are kept. A new rate counts as if all but one of the windows had passed
-without events, so a client may have a burst. Times are parameters, and there is no lock. Source: Kafka's ``Rate``,
-``SampledStat`` and ``QuotaUtils``.
+without events, so a client may have a burst. With ``allows_burst`` False it counts from its first window on. Times are
+parameters, and there is no lock. Source: Kafka's ``Rate``, ``SimpleRate``, ``SampledStat`` and ``QuotaUtils``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ class _Sample:
 class SampledRate:
     """A rate whose times must not decrease from call to call."""
 
-    __slots__ = ("_samples", "_sum", "_window_ms", "_windows")
+    __slots__ = ("_allows_burst", "_samples", "_sum", "_window_ms", "_windows")
 
-    def __init__(self, *, windows: int, window_ms: int) -> None:
+    def __init__(self, *, windows: int, window_ms: int, allows_burst: bool = True) -> None:
+        self._allows_burst = allows_burst
         self._windows = windows
         self._window_ms = window_ms
         self._samples: deque[_Sample] = deque()
@@ -72,5 +73,7 @@ class SampledRate:
 
     def _span_since(self, first_ms: int, now_ms: int) -> int:
         elapsed = now_ms - first_ms
+        if not self._allows_burst:
+            return max(elapsed, self._window_ms)
         missing = self._windows - 1 - elapsed // self._window_ms
         return max(elapsed + max(missing, 0) * self._window_ms, 1)

@@ -1,4 +1,4 @@
-"""ApiVersions: this broker's APIs with their versions, and the cluster's features (KIP-35, KIP-584).
+"""ApiVersions: the listener's APIs with their versions, and the cluster's features (KIP-35, KIP-584).
 
 The client's name and version are kept with its connection. KIP-511 requires INVALID_REQUEST for malformed ones.
 """
@@ -20,13 +20,13 @@ from tidelog.protocol.api_versions import (
     write_api_versions_response,
 )
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.handlers.api_groups import advertised_versions
+from tidelog.server.handlers.api_groups import API_GROUPS, advertised_versions
 from tidelog.server.metadata.features import SUPPORTED
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse, Response
 
 if TYPE_CHECKING:
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _FIRST_WITH_SOFTWARE = 3
 _KEPT = 255
@@ -45,22 +45,29 @@ def read(_api: ApiKey, version: int, body: memoryview) -> ApiVersionsRequest:
     return read_api_versions_request(version, body)
 
 
-def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> Response:
+def handle(node: ClusterNode, context: RequestContext, request: ApiVersionsRequest) -> Response:
+    return respond(tuple(API_GROUPS), node, context, request)
+
+
+def respond(
+    apis: tuple[ApiKey, ...], node: ClusterNode, context: RequestContext, request: ApiVersionsRequest
+) -> Response:
+    """Respond with the versions of ``apis``."""
     if context.version >= _FIRST_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_WELL_FORMED.fullmatch, software)):
             return {"error_code": ErrorCode.INVALID_REQUEST}
         context.client.software = software[0][:_KEPT], software[1][:_KEPT]
-    throttle_ms = broker.quotas.throttle(context)
-    told = context.version, broker.metadata.applied_offset, tuple(broker.metadata.finalized_features.items())
-    return EncodedResponse([_encoded(*told, throttle_ms)])
+    throttle_ms = node.quotas.throttle(context)
+    told = context.version, node.metadata.applied_offset, tuple(node.metadata.finalized_features.items())
+    return EncodedResponse([_encoded(apis, *told, throttle_ms)])
 
 
-@lru_cache(maxsize=VERSIONS[ApiKey.API_VERSIONS].latest + 1)
-def _encoded(version: int, epoch: int, finalized: Levels, throttle_ms: int) -> bytes:
+@lru_cache(maxsize=2 * (VERSIONS[ApiKey.API_VERSIONS].latest + 1))
+def _encoded(apis: tuple[ApiKey, ...], version: int, epoch: int, finalized: Levels, throttle_ms: int) -> bytes:
     """Encode a response. It is cached, because each new connection requests it."""
     response = ApiVersionsResponse(
-        api_keys=[ApiVersion(api, row.oldest, row.latest) for api, row in advertised_versions().items()],
+        api_keys=[ApiVersion(api, row.oldest, row.latest) for api, row in advertised_versions(apis).items()],
         throttle_time=throttle_ms,
         supported_features=[
             SupportedFeature(name, levels.oldest, levels.latest)

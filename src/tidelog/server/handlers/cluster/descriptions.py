@@ -18,29 +18,29 @@ from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
 from tidelog.server.metadata.kraft.quorum import QuorumStatus
 from tidelog.server.network.request_context import RequestContext
+from tidelog.server.topics.partition_view import Viewpoint
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import cluster as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _BROKERS, _CONTROLLERS = 1, 2
 
 
 def describe_cluster(
-    broker: Broker, context: RequestContext, request: wire.DescribeClusterRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeClusterRequest
 ) -> wire.DescribeClusterResponse:
     _check_endpoint_type(context.version, request.endpoint_type)
-    image = broker.metadata.image
+    image = node.metadata.image
     shown = [
         (registration, registration.listeners[context.listener])
         for registration in image.brokers.values()
         if context.listener in registration.listeners and (request.include_fenced_brokers or not registration.is_fenced)
     ]
-    alive = [registration.id for registration, _ in shown if not registration.is_fenced]
     return {
         "endpoint_type": _BROKERS,
         "cluster_id": image.cluster_id,
-        "controller_id": alive[0] if alive else -1,
+        "controller_id": Viewpoint(image=image, listener=context.listener).any_node(),
         "brokers": [
             {
                 "broker_id": registration.id,
@@ -51,7 +51,7 @@ def describe_cluster(
             }
             for registration, endpoint in shown
         ],
-        "cluster_authorized_operations": _operations(broker.authorizer, context)
+        "cluster_authorized_operations": _operations(node.authorizer, context)
         if request.include_cluster_authorized_operations
         else NOT_REQUESTED,
     }
@@ -74,13 +74,13 @@ def _check_endpoint_type(version: int, endpoint_type: int) -> None:
 
 
 def describe_quorum(
-    broker: Broker, context: RequestContext, request: wire.DescribeQuorumRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeQuorumRequest
 ) -> wire.DescribeQuorumResponse:
-    broker.authorizer.require(context, Operation.DESCRIBE)
+    node.authorizer.require(context, Operation.DESCRIBE)
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
         return {"topics": [_unknown(topic) for topic in request.topics]}
-    status = broker.metadata.quorum
+    status = node.controller.quorum
     return {
         "topics": [{"topic_name": CLUSTER_METADATA_TOPIC, "partitions": [_partition(status, context.received_ms)]}],
         "nodes": [
@@ -105,6 +105,16 @@ def _partition(status: QuorumStatus, now_ms: int) -> wire.DescribeQuorumResponse
                 "last_caught_up_timestamp": now_ms,
             }
             for voter in status.voters
+        ],
+        "observers": [
+            {
+                "replica_id": key.node_id,
+                "replica_directory_id": key.directory_id,
+                "log_end_offset": observer.end_offset,
+                "last_fetch_timestamp": observer.fetched_at_ms,
+                "last_caught_up_timestamp": observer.caught_up_at_ms,
+            }
+            for key, observer in sorted(status.observers.items())
         ],
     }
 

@@ -76,11 +76,11 @@ def handle(broker: Broker, context: RequestContext, request: wire.MetadataReques
     operations = _Operations(broker.authorizer, context, is_asked=request.include_topic_authorized_operations)
     wants_operations = request.include_cluster_authorized_operations and version < _FIRST_WITHOUT_CLUSTER_OPERATIONS
     partitions = _EncodedPartitions(viewpoint, version)
-    brokers, controller_id = _nodes(viewpoint, broker.node_id)
+    brokers = _nodes(viewpoint)
     response = MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
-        controller_id=controller_id,
+        controller_id=viewpoint.any_node(),
         topics=[
             *map(_unknown_id, unknown_ids),
             *(
@@ -182,12 +182,10 @@ class _EncodedPartitions:
         return encoded
 
 
-def _nodes(viewpoint: Viewpoint, own_id: int) -> tuple[list[MetadataResponseBroker], int]:
-    """Return the brokers and a controller id: any broker will do, because it forwards requests to the controller."""
-    nodes = viewpoint.nodes()
-    ids = [node.id for node, _ in nodes]
-    brokers = [MetadataResponseBroker(node.id, endpoint.host, endpoint.port, node.rack) for node, endpoint in nodes]
-    return brokers, own_id if own_id in ids else next(iter(ids), _NO_CONTROLLER)
+def _nodes(viewpoint: Viewpoint) -> list[MetadataResponseBroker]:
+    return [
+        MetadataResponseBroker(node.id, endpoint.host, endpoint.port, node.rack) for node, endpoint in viewpoint.nodes()
+    ]
 
 
 def _topic(found: Topic, partitions: _EncodedPartitions, operations: _Operations) -> MetadataResponseTopic:

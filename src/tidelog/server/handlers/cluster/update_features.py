@@ -11,18 +11,18 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import cluster as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _FIRST_WITH_UPGRADE_TYPE = 1
 _LAST_WITH_RESULTS = 1
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: wire.UpdateFeaturesRequest
+    node: ClusterNode, context: RequestContext, request: wire.UpdateFeaturesRequest
 ) -> wire.UpdateFeaturesResponse:
-    broker.authorizer.require(context, Operation.ALTER)
+    node.authorizer.require(context, Operation.ALTER)
     updates = [_update(context.version, update) for update in request.feature_updates]
-    outcome = await broker.metadata.update_features(updates, validate_only=request.validate_only)
+    outcome = await node.controller.update_features(updates, validate_only=request.validate_only)
     if outcome.is_failure:
         reason = f"The update failed for all features since the following feature had an error: {outcome.message}"
         raise ApiError(outcome.error, reason)

@@ -32,7 +32,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, Resource, group, topic
-from tidelog.server.broker import Broker
+from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.configs.changes import ChangeKind, SettingChange, changed, list_key
 from tidelog.server.configs.loggers import alter_loggers
 from tidelog.server.configs.resource_type import ResourceType, broker_number
@@ -56,7 +56,7 @@ Identity = tuple[int, str]
 
 
 async def alter_configs(
-    broker: Broker, context: RequestContext, request: wire.AlterConfigsRequest
+    node: ClusterNode, context: RequestContext, request: wire.AlterConfigsRequest
 ) -> wire.AlterConfigsResponse:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Mapping[str, str]] = {}
@@ -66,15 +66,15 @@ async def alter_configs(
             resource = _config_resource(identity)
             texts = {config.name: config.value or "" for config in altered.configs}
             if resource.type is ResourceType.BROKER:
-                _require_broker(broker.authorizer, context)
-                _check_broker(resource, texts, config=broker.config, node_id=broker.node_id)
-            broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
+                _require_broker(node.authorizer, context)
+                _check_broker_of(node, context, resource, texts)
+            node.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
         else:
             wanted[resource] = texts
     if wanted:
-        replaced = await broker.metadata.replace_configs(wanted, validate_only=request.validate_only)
+        replaced = await node.controller.replace_configs(wanted, validate_only=request.validate_only)
         outcomes.update(replaced.items())
     return {"responses": _results(request.resources, outcomes)}
 
@@ -86,7 +86,7 @@ def refuse_alter_configs(
 
 
 async def incremental_alter_configs(
-    broker: Broker, context: RequestContext, request: wire.IncrementalAlterConfigsRequest
+    node: ClusterNode, context: RequestContext, request: wire.IncrementalAlterConfigsRequest
 ) -> wire.IncrementalAlterConfigsResponse:
     outcomes: dict[Identity, Outcome] = {}
     wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
@@ -94,17 +94,17 @@ async def incremental_alter_configs(
         try:
             changes = _setting_changes(resource)
             if identity[0] == ResourceType.BROKER_LOGGER:
-                _require_broker(broker.authorizer, context)
-                _alter_loggers(broker, identity[1], changes, validate_only=request.validate_only)
+                _require_broker(node.authorizer, context)
+                _alter_loggers(node, identity[1], changes, validate_only=request.validate_only)
                 outcomes[identity] = DONE
             else:
-                checked = _checked(broker, context, identity, changes)
-                broker.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
+                checked = _checked(node, context, identity, changes)
+                node.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
                 wanted[checked] = changes
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
     if wanted:
-        altered = await broker.metadata.alter_configs(wanted, validate_only=request.validate_only)
+        altered = await node.controller.alter_configs(wanted, validate_only=request.validate_only)
         outcomes.update(altered.items())
     return {"responses": _results(request.resources, outcomes)}
 
@@ -116,21 +116,34 @@ def refuse_incremental_alter_configs(
 
 
 def _checked(
-    broker: Broker, context: RequestContext, identity: Identity, changes: Sequence[SettingChange]
+    node: ClusterNode, context: RequestContext, identity: Identity, changes: Sequence[SettingChange]
 ) -> ConfigResource:
     resource = _config_resource(identity)
     if resource.type is ResourceType.BROKER:
-        _require_broker(broker.authorizer, context)
+        _require_broker(node.authorizer, context)
         _check_lists(changes)
-        before = broker.metadata.image.settings_of(resource.type, resource.name)
+        before = node.metadata.image.settings_of(resource.type, resource.name)
         after = _after_changes(before, changed(resource.type, before, changes))
-        _check_broker(resource, after, config=broker.config, node_id=broker.node_id)
+        _check_broker_of(node, context, resource, after)
     return resource
 
 
-def _alter_loggers(broker: Broker, name: str, changes: Sequence[SettingChange], *, validate_only: bool) -> None:
-    if broker_number(name, f"Node id must be an integer, but it is: {name}") != broker.node_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+def _check_broker_of(
+    node: ClusterNode, context: RequestContext, resource: ConfigResource, texts: Mapping[str, str]
+) -> None:
+    """Raise ApiError(INVALID_REQUEST) for configs of a broker that are not valid.
+
+    At a controller's listener it may be any broker, and that broker has validated the values before it forwarded them.
+    """
+    if not node.is_controllers_listener(context.listener):
+        _check_broker(resource, texts, config=node.config, node_id=node.node_id)
+    elif resource.name:
+        broker_number(resource.name, "Unable to parse broker name as a base 10 number.")
+
+
+def _alter_loggers(node: ClusterNode, name: str, changes: Sequence[SettingChange], *, validate_only: bool) -> None:
+    if broker_number(name, f"Node id must be an integer, but it is: {name}") != node.node_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node.node_id}, but received {name}")
     alter_loggers(changes, validate_only=validate_only)
 
 

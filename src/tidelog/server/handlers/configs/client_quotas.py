@@ -29,7 +29,7 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _TYPES = ("user", "client-id", "ip")
 
@@ -43,9 +43,9 @@ class Match(IntEnum):
 
 
 def describe_client_quotas(
-    broker: Broker, context: RequestContext, request: wire.DescribeClientQuotasRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeClientQuotasRequest
 ) -> wire.DescribeClientQuotasResponse:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+    if not node.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request)
     found: list[wire.DescribeClientQuotasResponseEntryData] = [
@@ -53,7 +53,7 @@ def describe_client_quotas(
             "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
             "values": [{"key": key, "value": value} for key, value in sorted(quotas.items())],
         }
-        for entity, quotas in broker.metadata.image.client_quotas.items()
+        for entity, quotas in node.metadata.image.client_quotas.items()
         if _is_selected(dict(entity), request)
     ]
     return {"entries": found}
@@ -118,11 +118,11 @@ def _bad(message: str) -> ApiError:
 
 
 async def alter_client_quotas(
-    broker: Broker, context: RequestContext, request: wire.AlterClientQuotasRequest
+    node: ClusterNode, context: RequestContext, request: wire.AlterClientQuotasRequest
 ) -> wire.AlterClientQuotasResponse:
-    broker.authorizer.require(context, Operation.ALTER_CONFIGS)
+    node.authorizer.require(context, Operation.ALTER_CONFIGS)
     changes = [_change(entry) for entry in request.entries]
-    outcomes = await broker.metadata.alter_client_quotas(changes, validate_only=request.validate_only)
+    outcomes = await node.controller.alter_client_quotas(changes, validate_only=request.validate_only)
     return {"entries": [_result(entry, outcome) for entry, outcome in zip(request.entries, outcomes, strict=True)]}
 
 

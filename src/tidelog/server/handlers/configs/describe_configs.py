@@ -41,7 +41,7 @@ from tidelog.server.network.response import EncodedResponse
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import configs as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 MOST_RESOURCES: Final = 20_000
 _KNOWN: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN}
@@ -53,7 +53,7 @@ _LISTED = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOW
 
 
 async def describe_configs(
-    broker: Broker, context: RequestContext, request: wire.DescribeConfigsRequest
+    node: ClusterNode, context: RequestContext, request: wire.DescribeConfigsRequest
 ) -> EncodedResponse:
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
@@ -64,17 +64,17 @@ async def describe_configs(
     if len(once) > MOST_RESOURCES:
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"A request may describe at most {MOST_RESOURCES} resources.")
     results = EncodedResults(context.version)
-    descriptions = _Descriptions(broker, request, results)
+    descriptions = _Descriptions(node, request, results)
     async for resource in yielding_to_loop(once.values(), _AT_ONCE):
         try:
             wanted = guarded((resource.resource_type, resource.resource_name))
-            broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
+            node.authorizer.require(context, Operation.DESCRIBE_CONFIGS, wanted)
             settings = descriptions.of(resource)
         except TidelogError as error:
             results.add(_failure(resource, Outcome.of(error)))
         else:
             results.add({"resource_type": resource.resource_type, "resource_name": resource.resource_name}, settings)
-    return results.response(broker.quotas.throttle(context))
+    return results.response(node.quotas.throttle(context))
 
 
 def refuse_describe_configs(
@@ -87,8 +87,8 @@ def refuse_describe_configs(
 class _Descriptions:
     """The encoded descriptions for one request."""
 
-    def __init__(self, broker: Broker, request: wire.DescribeConfigsRequest, results: EncodedResults) -> None:
-        self._broker = broker
+    def __init__(self, node: ClusterNode, request: wire.DescribeConfigsRequest, results: EncodedResults) -> None:
+        self._node = node
         self._request = request
         self._results = results
         self._known: dict[object, bytes] = {}
@@ -99,53 +99,51 @@ class _Descriptions:
         kind, name = ResourceType.of(resource.resource_type), resource.resource_name
         if kind not in _SHARING:
             return self._encoded(resource)
-        _check_name(self._broker, kind, name)
-        texts = self._broker.metadata.image.settings_of(kind, name)
+        _check_name(self._node, kind, name)
+        texts = self._node.metadata.image.settings_of(kind, name)
         key = kind, frozenset(texts.items()), frozenset(resource.configuration_keys or ())
         if key not in self._known:
             self._known[key] = self._encoded(resource)
         return self._known[key]
 
     def _encoded(self, resource: wire.DescribeConfigsResource) -> bytes:
-        return self._results.encoded_settings(_configs(self._broker, resource, self._request))
+        return self._results.encoded_settings(_configs(self._node, resource, self._request))
 
 
 def _configs(
-    broker: Broker, resource: wire.DescribeConfigsResource, request: wire.DescribeConfigsRequest
+    node: ClusterNode, resource: wire.DescribeConfigsResource, request: wire.DescribeConfigsRequest
 ) -> list[wire.DescribeConfigsResourceResult]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         _require(name, "Broker id must not be empty")
-        _require_own(name, broker.node_id, f"expected {broker.node_id}")
+        _require_own(name, node.node_id, f"expected {node.node_id}")
         return list(described_loggers(resource.configuration_keys))
     return [
         entry.described(with_synonyms=request.include_synonyms, with_documentation=request.include_documentation)
-        for entry in chosen(
-            _entries(broker, ResourceType.of(resource.resource_type), name), resource.configuration_keys
-        )
+        for entry in chosen(_entries(node, ResourceType.of(resource.resource_type), name), resource.configuration_keys)
     ]
 
 
-def _entries(broker: Broker, kind: ResourceType, name: str) -> list[ConfigEntry]:
-    texts = broker.metadata.image.settings_of(kind, name)
+def _entries(node: ClusterNode, kind: ResourceType, name: str) -> list[ConfigEntry]:
+    texts = node.metadata.image.settings_of(kind, name)
     match kind:
         case ResourceType.TOPIC:
-            return topic_entries(texts, broker.config)
+            return topic_entries(texts, node.config)
         case ResourceType.BROKER:
             if not name:
-                return default_entries(broker.config)
-            _require_own(name, broker.node_id, f"expected {broker.node_id} or empty string,")
-            return broker_entries(broker.config)
+                return default_entries(node.config)
+            _require_own(name, node.node_id, f"expected {node.node_id} or empty string,")
+            return broker_entries(node.config)
         case ResourceType.CLIENT_METRICS:
             return client_metrics_entries(texts)
         case _:
-            return group_entries(texts, broker.config)
+            return group_entries(texts, node.config)
 
 
-def _check_name(broker: Broker, kind: ResourceType, name: str) -> None:
+def _check_name(node: ClusterNode, kind: ResourceType, name: str) -> None:
     if kind is ResourceType.TOPIC:
         check_topic_name(name)
-        if name not in broker.metadata.image.topics:
+        if name not in node.metadata.image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     elif kind is ResourceType.CLIENT_METRICS:
         _require(name, "Client metrics subscription name must not be empty")
@@ -173,9 +171,9 @@ def _failure(resource: wire.DescribeConfigsResource, outcome: Outcome) -> wire.D
 
 
 def list_config_resources(
-    broker: Broker, context: RequestContext, request: wire.ListConfigResourcesRequest
+    node: ClusterNode, context: RequestContext, request: wire.ListConfigResourcesRequest
 ) -> wire.ListConfigResourcesResponse:
-    broker.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
+    node.authorizer.require(context, Operation.DESCRIBE_CONFIGS)
     asked = [ResourceType.CLIENT_METRICS] if context.version == 0 else request.resource_types or _LISTED
     if any(ResourceType.of(number) is ResourceType.UNKNOWN for number in asked):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
@@ -184,7 +182,7 @@ def list_config_resources(
         "config_resources": [
             {"resource_name": name, "resource_type": kind}
             for kind in kinds
-            for name in sorted(_names(broker.metadata.image, kind))
+            for name in sorted(_names(node.metadata.image, kind))
         ]
     }
 

@@ -18,6 +18,7 @@ from tidelog.server.authorization.resource import topic
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.replicas.partition import Partition
 from tidelog.server.replicas.purgatory import wait_until
+from tidelog.server.replicas.record_deletion import deletable, delete_below, low_watermark
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import data as wire
@@ -80,10 +81,10 @@ class _Deletion:
             if name in INTERNAL_TOPICS:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             self._partition = partition = broker.replicas.partition(TopicPartition(name, self._index))
-            log, self._wanted = partition.deletable(self._offset)
-            if await broker.in_thread(partition.delete_below, log, self._wanted):
+            log, self._wanted = deletable(partition, self._offset)
+            if await broker.in_thread(delete_below, partition, log, self._wanted):
                 partition.check_delayed()
-            self._low_watermark = partition.low_watermark
+            self._low_watermark = low_watermark(partition)
         except TidelogError as error:
             self._error = error_code_of(error)
 
@@ -101,7 +102,7 @@ class _Deletion:
 
     def _is_over(self, partition: Partition) -> bool:
         try:
-            self._low_watermark = partition.low_watermark
+            self._low_watermark = low_watermark(partition)
         except TidelogError as error:
             self._error = error_code_of(error)
         return bool(self._error) or self._low_watermark >= self._wanted

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,6 +38,7 @@ from tidelog.server.fetching.partition_reads import (
     FetchResults,
     read_partitions,
 )
+from tidelog.server.fetching.replica_selector import ReplicaSelector
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse
@@ -79,14 +81,28 @@ def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> EncodedResponse | Awaitable[EncodedResponse]:
     fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
-    limits = FetchLimits.of(request, _most_bytes(broker, context))
+    limits = FetchLimits.of(context.version, request, _most_bytes(broker, context))
+    if limits.is_followers:
+        limits = replace(limits, throttles=partial(broker.replicas.throttles, replica_id=limits.replica_id))
+    if broker.selects_by_rack and not limits.leader_only and request.rack_id:
+        limits = replace(limits, selector=_selector(broker, context, request))
     if broker.authorizer.is_on:
         limits = replace(limits, denied=_denied(broker, context, fetch.wanted, limits))
+    context.client.is_exempt = limits.is_followers and not limits.denied
     found = read_partitions(broker.replicas, fetch.wanted, limits)
     pending = DelayedFetch(found.results, limits)
     if limits.max_wait_ms <= 0 or found.must_respond_now or found.size >= limits.min_bytes or not pending.partitions:
         return _respond(broker, context, fetch, found)
     return _respond_later(broker, context, fetch, pending, limits)
+
+
+def _selector(broker: Broker, context: RequestContext, request: FetchRequest) -> ReplicaSelector:
+    return ReplicaSelector(
+        node_id=broker.node_id,
+        image=broker.metadata.image,
+        listener=context.listener,
+        rack=request.rack_id,
+    )
 
 
 def _most_bytes(broker: Broker, context: RequestContext) -> int:
@@ -124,6 +140,7 @@ async def _respond_later(
 
 def _respond(broker: Broker, context: RequestContext, fetch: FetchContext, found: FetchResults) -> EncodedResponse:
     leaders = LeaderLookup(broker.metadata.image, context.listener)
+    _count_replicated(broker, found)
     results = [_for_version(context.version, result, leaders) for result in found.results]
     selected = fetch.select(results, broker.timers.monotonic_ms())
     response = FetchResponse(
@@ -134,6 +151,22 @@ def _respond(broker: Broker, context: RequestContext, fetch: FetchContext, found
         node_endpoints=leaders.endpoints,
     )
     return EncodedResponse(cast("list[Part]", write_fetch_response(context.version, response)))
+
+
+def _count_replicated(broker: Broker, found: FetchResults) -> None:
+    """Count the bytes that a follower gets."""
+    if found.replica_id < 0 or not found.size:
+        return
+    replicas = broker.replicas
+    replicas.meters.bytes_out.mark(found.size)
+    added = throttled = 0
+    for result in found.results:
+        if result.partition is not None and (size := len(result.data.records)):
+            added += size if found.replica_id in result.partition.adding else 0
+            throttled += size if replicas.leader_quota.is_throttled(result.partition.topic_partition) else 0
+    if added:
+        replicas.meters.reassigned_out.mark(added)
+    replicas.leader_quota.record(throttled)
 
 
 def _for_version(version: int, result: PartitionResult, leaders: LeaderLookup) -> PartitionResult:

@@ -9,16 +9,15 @@ the log directory is not configured          LOG_DIR_NOT_FOUND
 it, or the partition's own, is offline       KAFKA_STORAGE_ERROR
 it is cordoned (KIP-1066)                    INVALID_REPLICA_ASSIGNMENT
 the replica is not here yet                  REPLICA_NOT_AVAILABLE; it will be created in that log directory
-the replica is here                          NONE; the move begins. The current log directory cancels a move
+a replica here, of a leader or a follower    NONE; the move begins. The current log directory cancels a move
 ===========================================  ======================================================================
 
 Clients use the partitions during a move. If a request names several log directories for a partition, the last one
 counts. Partitions of a request that are refused for the same reason share one line in the log.
 
 A description has the logs and errors of each log directory (KIP-827, KIP-1066). A future log's ``offset_lag`` is its
-distance to the current log's end. A current log's is its distance to the high watermark, which is 0 because all records
-are here. Thread rule: the event loop only. Moves begin, and disks are read, in a background thread. Source: Kafka's
-``ReplicaManager``.
+distance to the current log's end. A current log's is its distance to the high watermark. Thread rule: the event loop
+only. Moves begin, and disks are read, in a background thread. Source: Kafka's ``ReplicaManager``.
 """
 
 from __future__ import annotations
@@ -108,13 +107,14 @@ async def _move(broker: Broker, partition: TopicPartition, directory: _Directory
     if directory.refusal is not None:
         raise ApiError(*directory.refusal)
     try:
-        broker.replicas.partition(partition).leading_log()
+        _ = broker.replicas.partition(partition).log
     except ApiError as error:
         if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
             raise
         broker.logs.prefer(partition, directory.path)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     await broker.in_thread(broker.logs.move, partition, directory.path)
+    broker.replicas.check_directory(partition)
     return ErrorCode.NONE
 
 

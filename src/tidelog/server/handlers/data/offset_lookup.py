@@ -47,6 +47,8 @@ _SINCE: Final[Mapping[int, int]] = {
 """The first version that supports each special timestamp."""
 _FIRST_WITH_NOT_AVAILABLE: Final = 5
 _CONSUMER: Final = -1
+_DEBUGGING: Final = -2
+"""The replica id of a client that asks any replica, not only the leader."""
 _COMMITTED: Final = 1
 _UNKNOWN: Final[wire.EpochEndOffset] = {"error_code": 0, "leader_epoch": -1, "end_offset": -1}
 
@@ -103,10 +105,13 @@ async def _list(
     if request.replica_id == _CONSUMER:
         committed = request.isolation_level == _COMMITTED
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+    leader_only = request.replica_id != _DEBUGGING
     if timestamp >= 0 or timestamp == OffsetSpec.MAX_TIMESTAMP:
-        found: ListedOffset | None = await broker.in_thread(partition.list_offset, timestamp, isolation, leader_epoch)
+        found: ListedOffset | None = await broker.in_thread(
+            partition.list_offset, timestamp, isolation, leader_epoch, leader_only=leader_only
+        )
         return found
-    return partition.list_offset(timestamp, isolation, leader_epoch)
+    return partition.list_offset(timestamp, isolation, leader_epoch, leader_only=leader_only)
 
 
 def _listed(found: ListedOffset | None) -> wire.ListOffsetsPartitionResponse:

@@ -169,6 +169,7 @@ class _Produce:
             partitions,
             self._broker.timers,
             self._request.timeout,
+            is_replication=True,
         )
         if not met:
             for part in waiting:

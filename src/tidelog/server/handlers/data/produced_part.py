@@ -27,14 +27,13 @@ from tidelog.server.replicas.replica_manager import ReplicaManager
 from tidelog.server.transactions.verification import Membership, Operation, Verification, produce_error
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.state.log_config import LogConfig
-from tidelog.storage.producer import NO_GUARD, AppendOrigin
+from tidelog.storage.producer import NO_GUARD
 
 _log = logging.getLogger(__name__)
 
 _INLINE_BYTES: Final = 64 * 1024
 """The largest batch in bytes that is decompressed on the event loop."""
 _AS_IT_COMES: Final = ("producer", "uncompressed")
-_NEVER: Final = 2**63 - 1
 _KNOWN_ERRORS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -113,9 +112,7 @@ class ProducedPart:
         assert partition is not None
         assert self._records is not None
         try:
-            log = partition.require_appendable(acks)
-            result = await in_thread(partition.write, log, self._records, AppendOrigin.CLIENT, self.guard)
-            partition.after_append()
+            result = await partition.append_in_thread(in_thread, self._records, required_acks=acks, guard=self.guard)
             self._appended(result)
         except TidelogError as error:
             self._append_failed(error)
@@ -146,7 +143,7 @@ class ProducedPart:
         self.refuse(code)
 
     def _takes_long(self, config: LogConfig) -> bool:
-        if config.flush_messages != _NEVER:
+        if config.flushes_appends:
             return True
         is_opened = self.batch.is_compressed or config.compression_type not in _AS_IT_COMES
         return is_opened and self._records is not None and len(self._records) > _INLINE_BYTES

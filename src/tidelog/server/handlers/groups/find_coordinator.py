@@ -97,16 +97,21 @@ def _single(one: wire.Coordinator) -> wire.FindCoordinatorResponse:
 
 
 async def _create(broker: Broker, topic: str) -> None:
-    for result in await broker.metadata.create_topics([automatic_topic(topic, broker.config)]):
-        if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            _log.warning("Topic %s cannot be created: %s", topic, result.message)
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    """Create the topic. Raise ApiError(COORDINATOR_NOT_AVAILABLE) if that fails, or if the controller is away."""
+    try:
+        (result,) = await broker.metadata.create_topics([automatic_topic(topic, broker.config)])
+    except TidelogError as error:
+        _log.warning("Topic %s cannot be created: %s", topic, error)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+    if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        _log.warning("Topic %s cannot be created: %s", topic, result.message)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _partition_of(broker: Broker, topic: str, key: str) -> TopicPartition:
     made = broker.metadata.image.topics.get(topic)
     if made is None:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {topic} was deleted")
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"this broker does not know topic {topic} yet")
     return TopicPartition(topic, partition_of(key, len(made.partitions)))
 
 

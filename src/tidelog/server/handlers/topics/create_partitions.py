@@ -17,27 +17,27 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _FIRST_STRICT = 3
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED: they are throttled instead."""
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: wire.CreatePartitionsRequest
+    node: ClusterNode, context: RequestContext, request: wire.CreatePartitionsRequest
 ) -> wire.CreatePartitionsResponse:
     times = Counter(asked.name for asked in request.topics)
     once = [name for name, count in times.items() if count == 1]
-    allowed = broker.authorizer.allowed(context, Operation.ALTER, topic, once)
+    allowed = node.authorizer.allowed(context, Operation.ALTER, topic, once)
     wanted = [_new_partitions(asked) for asked in request.topics if times[asked.name] == 1 and asked.name in allowed]
     too_many: list[NewPartitions] = []
     timeout_ms = request.timeout
-    if broker.quotas.limits_changes(context):
-        checked = await broker.metadata.create_partitions(wanted, validate_only=True, timeout_ms=timeout_ms)
+    if node.quotas.limits_changes(context):
+        checked = await node.controller.create_partitions(wanted, validate_only=True, timeout_ms=timeout_ms)
         possible = [new for new, result in zip(wanted, checked, strict=True) if result.error is ErrorCode.NONE]
-        too_many = [new for new in possible if not _may_add(broker, context, new)]
+        too_many = [new for new in possible if not _may_add(node, context, new)]
         wanted = [new for new in wanted if new not in too_many]
-    results = await broker.metadata.create_partitions(
+    results = await node.controller.create_partitions(
         wanted, validate_only=request.validate_only, timeout_ms=timeout_ms
     )
     return {
@@ -61,9 +61,9 @@ def refuse(
     return {"results": [_result(asked.name, outcome.error, outcome.message) for asked in request.topics]}
 
 
-def _may_add(broker: Broker, context: RequestContext, new: NewPartitions) -> bool:
-    count = new.total - len(broker.metadata.image.topics[new.topic].partitions)
-    return broker.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
+def _may_add(node: ClusterNode, context: RequestContext, new: NewPartitions) -> bool:
+    count = new.total - len(node.metadata.image.topics[new.topic].partitions)
+    return node.quotas.may_change(context, count, is_strict=context.version >= _FIRST_STRICT)
 
 
 def _new_partitions(asked: wire.CreatePartitionsTopic) -> NewPartitions:

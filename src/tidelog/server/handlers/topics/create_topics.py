@@ -25,7 +25,7 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _AT_ONCE = 20
 """Results to encode before other tasks of the event loop get a turn: each may have its own configs."""
@@ -34,22 +34,22 @@ _FIRST_STRICT = 6
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: wire.CreateTopicsRequest
+    node: ClusterNode, context: RequestContext, request: wire.CreateTopicsRequest
 ) -> wire.CreateTopicsResponse:
     refused = _refused(request)
     left = [asked.name for asked in request.topics if asked.name not in refused]
-    refused |= _denied(broker.authorizer, context, left)
+    refused |= _denied(node.authorizer, context, left)
     wanted = [_new_topic(asked) for asked in request.topics if asked.name not in refused]
     too_many: set[str] = set()
     timeout_ms = request.timeout
-    if broker.quotas.limits_changes(context):
-        checked = await broker.metadata.create_topics(wanted, validate_only=True, timeout_ms=timeout_ms)
-        too_many = too_many_partitions(broker, context, checked)
+    if node.quotas.limits_changes(context):
+        checked = await node.controller.create_topics(wanted, validate_only=True, timeout_ms=timeout_ms)
+        too_many = too_many_partitions(node, context, checked)
         wanted = [new for new in wanted if new.name not in too_many]
-    results = await broker.metadata.create_topics(wanted, validate_only=request.validate_only, timeout_ms=timeout_ms)
+    results = await node.controller.create_topics(wanted, validate_only=request.validate_only, timeout_ms=timeout_ms)
     names = [result.name for result in results if result.name is not None]
-    shown = broker.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, log_denial=False)
-    described = _Described(broker.config, shown)
+    shown = node.authorizer.allowed(context, Operation.DESCRIBE_CONFIGS, topic, names, log_denial=False)
+    described = _Described(node.config, shown)
     return {
         "topics": [
             *[_result(result, described) async for result in yielding_to_loop(results, _AT_ONCE)],
@@ -66,7 +66,7 @@ def refuse(
     return {"topics": [_refusal(topic.name, outcome.error, outcome.message) for topic in request.topics]}
 
 
-def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterable[TopicResult]) -> set[str]:
+def too_many_partitions(node: ClusterNode, context: RequestContext, checked: Iterable[TopicResult]) -> set[str]:
     """Return the names of valid new topics that exceed the client's quota."""
     is_strict = context.version >= _FIRST_STRICT
     return {
@@ -74,7 +74,7 @@ def too_many_partitions(broker: Broker, context: RequestContext, checked: Iterab
         for result in checked
         if result.name is not None
         and result.error is ErrorCode.NONE
-        and not broker.quotas.may_change(context, result.partitions, is_strict=is_strict)
+        and not node.quotas.may_change(context, result.partitions, is_strict=is_strict)
     }
 
 

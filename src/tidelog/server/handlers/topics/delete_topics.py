@@ -32,7 +32,7 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 _FIRST_WITH_DISABLED = 3
 _FIRST_STRICT = 5
@@ -41,18 +41,18 @@ _DISABLED = "Topic deletion is disabled."
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: wire.DeleteTopicsRequest
+    node: ClusterNode, context: RequestContext, request: wire.DeleteTopicsRequest
 ) -> wire.DeleteTopicsResponse:
-    if not broker.config.flag("delete.topic.enable"):
+    if not node.config.flag("delete.topic.enable"):
         is_known = context.version >= _FIRST_WITH_DISABLED
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST, _DISABLED)
     refused, names, ids = valid_entries(request)
-    names, ids = _permitted(broker, context, names, ids, refused)
-    names = _without_known_ids(broker.metadata.image, names, ids, refused)
+    names, ids = _permitted(node, context, names, ids, refused)
+    names = _without_known_ids(node.metadata.image, names, ids, refused)
     wanted: list[str | uuid.UUID] = [*names, *ids]
-    if broker.quotas.limits_changes(context):
-        wanted = [one for one in wanted if _may_delete(broker, context, one, refused)]
-    results = await broker.metadata.delete_topics(wanted, timeout_ms=request.timeout)
+    if node.quotas.limits_changes(context):
+        wanted = [one for one in wanted if _may_delete(node, context, one, refused)]
+    results = await node.controller.delete_topics(wanted, timeout_ms=request.timeout)
     return {"responses": [_result(result) for result in (*refused, *results)]}
 
 
@@ -65,12 +65,14 @@ def refuse(
     return {"responses": [{"name": name, "topic_id": topic_id, "error_code": code} for name, topic_id in keys]}
 
 
-def _may_delete(broker: Broker, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]) -> bool:
+def _may_delete(
+    node: ClusterNode, context: RequestContext, wanted: str | uuid.UUID, refused: list[TopicResult]
+) -> bool:
     """Return True if the topic does not exist or the client's quota allows its deletion. Else add it to ``refused``."""
-    image = broker.metadata.image
+    image = node.metadata.image
     found = image.topics.get(wanted) if isinstance(wanted, str) else image.topics_by_id.get(wanted)
     is_strict = context.version >= _FIRST_STRICT
-    if found is None or broker.quotas.may_change(context, len(found.partitions), is_strict=is_strict):
+    if found is None or node.quotas.may_change(context, len(found.partitions), is_strict=is_strict):
         return True
     refused.append(TopicResult(name=found.name, topic_id=found.id, error=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
     return False
@@ -95,10 +97,10 @@ def valid_entries(request: wire.DeleteTopicsRequest) -> tuple[list[TopicResult],
 
 
 def _permitted(
-    broker: Broker, context: RequestContext, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
+    node: ClusterNode, context: RequestContext, names: list[str], ids: list[uuid.UUID], refused: list[TopicResult]
 ) -> tuple[list[str], list[uuid.UUID]]:
     """Return the topics that the client may delete or that do not exist. Add the others to ``refused``."""
-    authorizer, image = broker.authorizer, broker.metadata.image
+    authorizer, image = node.authorizer, node.metadata.image
     if authorizer.allows(context, Operation.DELETE, CLUSTER, log_denial=False):
         return names, ids
     known = {topic_id: image.topics_by_id[topic_id].name for topic_id in ids if topic_id in image.topics_by_id}

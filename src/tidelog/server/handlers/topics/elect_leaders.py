@@ -22,22 +22,22 @@ from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tidelog.protocol.message_types import topics as wire
-    from tidelog.server.broker import Broker
+    from tidelog.server.cluster_node import ClusterNode
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: wire.ElectLeadersRequest
+    node: ClusterNode, context: RequestContext, request: wire.ElectLeadersRequest
 ) -> wire.ElectLeadersResponse:
-    broker.authorizer.require(context, Operation.ALTER)
+    node.authorizer.require(context, Operation.ALTER)
     asked = request.topic_partitions
     if asked is None:
-        outcomes = await _elected(broker, request, None)
-        others = broker.metadata.image.topics.keys() - {name.topic for name in outcomes}
+        outcomes = await _elected(node, request, None)
+        others = node.metadata.image.topics.keys() - {name.topic for name in outcomes}
         return {"replica_election_results": [*_by_topic(outcomes), *(_result(topic, []) for topic in others)]}
     if not asked:
         return {"replica_election_results": []}
     partitions = [TopicPartition(topic.topic, number) for topic in asked for number in topic.partitions]
-    return {"replica_election_results": _in_request_order(asked, await _elected(broker, request, partitions))}
+    return {"replica_election_results": _in_request_order(asked, await _elected(node, request, partitions))}
 
 
 def refuse(
@@ -49,12 +49,12 @@ def refuse(
 
 
 async def _elected(
-    broker: Broker, request: wire.ElectLeadersRequest, partitions: Sequence[TopicPartition] | None
+    node: ClusterNode, request: wire.ElectLeadersRequest, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, Outcome]:
     kind = request.election_type
     if kind not in tuple(ElectionType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
-    return await broker.metadata.elect_leaders(ElectionType(kind), partitions, timeout_ms=request.timeout)
+    return await node.controller.elect_leaders(ElectionType(kind), partitions, timeout_ms=request.timeout)
 
 
 def _in_request_order(

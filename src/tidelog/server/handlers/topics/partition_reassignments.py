@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.model import TidelogError
 from tidelog.server.authorization.operation import Operation
-from tidelog.server.broker import Broker
+from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.metadata.image import Topic
 from tidelog.server.metadata.requests import Outcome, Reassignment
 from tidelog.server.network.request_context import RequestContext
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 async def alter_reassignments(
-    broker: Broker, context: RequestContext, request: wire.AlterPartitionReassignmentsRequest
+    node: ClusterNode, context: RequestContext, request: wire.AlterPartitionReassignmentsRequest
 ) -> wire.AlterPartitionReassignmentsResponse:
-    broker.authorizer.require(context, Operation.ALTER)
+    node.authorizer.require(context, Operation.ALTER)
     wanted = [
         Reassignment(topic.name, partition.partition_index, partition.replicas)
         for topic in request.topics
         for partition in topic.partitions
     ]
     may_change_factor = request.allow_replication_factor_change
-    outcomes = await broker.metadata.alter_reassignments(
+    outcomes = await node.controller.alter_reassignments(
         wanted, may_change_factor=may_change_factor, timeout_ms=request.timeout
     )
     return {
@@ -72,10 +72,10 @@ def _responses(
 
 
 def list_reassignments(
-    broker: Broker, context: RequestContext, request: wire.ListPartitionReassignmentsRequest
+    node: ClusterNode, context: RequestContext, request: wire.ListPartitionReassignmentsRequest
 ) -> wire.ListPartitionReassignmentsResponse:
-    broker.authorizer.require(context, Operation.DESCRIBE)
-    topics = broker.metadata.image.topics
+    node.authorizer.require(context, Operation.DESCRIBE)
+    topics = node.metadata.image.topics
     wanted: list[tuple[Topic, Iterable[int]]]
     if request.topics is None:
         wanted = [(topic, topic.partitions) for topic in topics.values()]

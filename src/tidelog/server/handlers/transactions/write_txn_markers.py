@@ -28,6 +28,7 @@ async def handle(
 ) -> wire.WriteTxnMarkersResponse:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, log_denial=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
+    context.client.is_exempt = True
     tasks = [
         asyncio.ensure_future(broker.transactions.write_markers(_marker(marker), _partitions(marker)))
         async for marker in yielding_to_loop(request.markers, _AT_ONCE)

@@ -10,12 +10,12 @@ one broker, and never twice. Pure. Source: Kafka's ``ClusterControlManager``, ``
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidelog.protocol.errors import ApiError, ErrorCode
-from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.replication.registration_request import BrokerEndpoint, VersionRange
 from tidelog.server.metadata.broker_registration import BrokerRegistration, feature_fields
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.controller.leaders import (
@@ -24,8 +24,14 @@ from tidelog.server.metadata.controller.leaders import (
     remove_broker,
     remove_unclean_broker,
 )
-from tidelog.server.metadata.features import SUPPORTED, keeps_eligible_leaders, supports_cordoned_directories
-from tidelog.server.metadata.image import MetadataImage
+from tidelog.server.metadata.features import (
+    KRAFT_VERSION,
+    SUPPORTED,
+    keeps_eligible_leaders,
+    supports_cordoned_directories,
+    supports_directories,
+)
+from tidelog.server.metadata.image import METADATA_VERSION, MINIMUM_METADATA_VERSION, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.storage.checkpoint import uuid_to_text
 
@@ -35,6 +41,10 @@ _CONTROLLERS_REGISTER_SINCE = 15
 """The metadata.version 3.7-IV0."""
 _RESERVED_IDS = 100
 """The first ids, which stand for the states of a directory (``DirectoryId`` of Kafka)."""
+_ABSENT = VersionRange(0, 0)
+"""The levels of a feature that a broker does not name."""
+_OLDEST_METADATA = VersionRange(MINIMUM_METADATA_VERSION, MINIMUM_METADATA_VERSION)
+"""The levels of metadata.version of a broker that does not name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +58,57 @@ class NewRegistration:
     rack: str | None
     previous_epoch: int | None
     """The epoch of its previous run after a clean shutdown, or None."""
+    features: Mapping[str, VersionRange] = field(default_factory=lambda: SUPPORTED)
+    """The levels that it supports."""
 
 
 def register_controller(
-    image: MetadataImage, node_id: int, incarnation_id: uuid.UUID, endpoints: Sequence[BrokerEndpoint]
+    image: MetadataImage,
+    node_id: int,
+    incarnation_id: uuid.UUID,
+    endpoints: Sequence[BrokerEndpoint],
+    features: Mapping[str, VersionRange] = SUPPORTED,
 ) -> Decision[None]:
-    """Record the features and endpoints of this controller. It is a no-op before metadata.version 3.7-IV0."""
-    if image.metadata_version < _CONTROLLERS_REGISTER_SINCE:
-        return Decision((), None)
+    """Record the features and endpoints of a controller. Raise ApiError(UNSUPPORTED_VERSION) before 3.7-IV0."""
+    if not registers_controllers(image):
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller registrations.",
+        )
     fields = {
         "controllerId": node_id,
         "incarnationId": uuid_to_text(incarnation_id),
         "zkMigrationReady": False,
         "endPoints": [endpoint.fields() for endpoint in endpoints],
-        "features": feature_fields(SUPPORTED),
+        "features": feature_fields(features),
     }
     return Decision([MetadataRecord("RegisterControllerRecord", fields)], None)
 
 
+def registers_controllers(image: MetadataImage) -> bool:
+    """Return True if the metadata can record controllers."""
+    return image.metadata_version >= _CONTROLLERS_REGISTER_SINCE
+
+
+def require_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+    """Return a broker's registration. Raise ApiError(STALE_BROKER_EPOCH) unless it has that epoch."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+    if broker.epoch != epoch:
+        raise ApiError(
+            ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
+        )
+    return broker
+
+
 def register_broker(
-    image: MetadataImage, settings: ControllerSettings, new: NewRegistration, next_offset: int
+    image: MetadataImage,
+    settings: ControllerSettings,
+    new: NewRegistration,
+    next_offset: int,
+    *,
+    kraft_version: int = 0,
 ) -> Decision[int]:
     """Return the broker's epoch: ``next_offset``, or the known one if the incarnation is registered already.
 
@@ -75,13 +116,10 @@ def register_broker(
     the broker's partitions. Raise ApiError(INVALID_REGISTRATION), and UNSUPPORTED_VERSION if a finalized feature is not
     supported.
     """
-    _check_directories(image, new)
-    for name, level in image.features.items():
-        if name not in SUPPORTED or level not in SUPPORTED[name]:
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"Unable to register because the broker does not support finalized version {level} of {name}.",
-            )
+    if supports_directories(image):
+        _check_directories(image, new)
+    features = {METADATA_VERSION: _OLDEST_METADATA, **new.features}
+    _check_features({**image.features, KRAFT_VERSION: kraft_version}, features)
     existing = image.brokers.get(new.broker_id)
     amended = existing if existing is not None and existing.incarnation_id == new.incarnation_id else None
     records = [] if amended is not None else _remove_predecessor(image, settings, new, existing)
@@ -90,7 +128,7 @@ def register_broker(
         epoch=next_offset if amended is None else amended.epoch,
         incarnation_id=new.incarnation_id,
         listeners={endpoint.name: endpoint for endpoint in new.endpoints},
-        features=SUPPORTED,
+        features=features,
         rack=new.rack,
         is_fenced=amended is None or amended.is_fenced,
         in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
@@ -125,6 +163,22 @@ def begin_shutdown(image: MetadataImage, settings: ControllerSettings, broker_id
     """Hand over the broker's leaderships and remove it from all in-sync replicas."""
     removed = remove_broker(image, settings, broker_id)
     return Decision([_change(image, broker_id, inControlledShutdown=_SHUTTING_DOWN), *removed], None)
+
+
+def unregister_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
+    """Forget a broker. Raise ApiError(BROKER_ID_NOT_REGISTERED), and INVALID_REQUEST for the active broker in the
+    controller's process: it sends no heartbeats, so it would not register again."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    if broker_id == settings.node_id and broker.is_active:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Broker {broker_id} runs in the controller's process: stop that node to take the broker away",
+        )
+    removed = remove_broker(image, settings, broker_id, everywhere=True)
+    fields = {"brokerId": broker_id, "brokerEpoch": broker.epoch}
+    return Decision([*removed, MetadataRecord("UnregisterBrokerRecord", fields)], None)
 
 
 def fence_broker(image: MetadataImage, settings: ControllerSettings, broker_id: int) -> Decision[None]:
@@ -167,6 +221,19 @@ def cordon_directories(image: MetadataImage, broker_id: int, cordoned: Collectio
 def _change(image: MetadataImage, broker_id: int, **fields: Any) -> MetadataRecord:
     epoch = image.brokers[broker_id].epoch
     return MetadataRecord("BrokerRegistrationChangeRecord", {"brokerId": broker_id, "brokerEpoch": epoch, **fields})
+
+
+def _check_features(finalized: Mapping[str, int], supported: Mapping[str, VersionRange]) -> None:
+    """Raise ApiError(UNSUPPORTED_VERSION) unless each finalized level is supported. A feature that either side does not
+    name has level 0."""
+    for name in {**supported, **finalized}:
+        level, levels = finalized.get(name, 0), supported.get(name, _ABSENT)
+        if level not in levels:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. The"
+                f" broker wants a version between {levels.oldest} and {levels.latest}, inclusive.",
+            )
 
 
 def _check_directories(image: MetadataImage, new: NewRegistration) -> None:

@@ -7,7 +7,7 @@ rules for keys and values; this module checks that the resource exists. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.model import ConfigError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
@@ -26,6 +26,7 @@ from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, ConfigChanges, Outcome
 
+MIN_ISR = "min.insync.replicas"
 _CORDONED = "cordoned.log.dirs"
 _MOST_PATTERN_CHARACTERS = 8192
 """The most pattern characters in one request. Compiling that many takes 0.1 s and blocks the event loop."""
@@ -70,7 +71,29 @@ def _altered(
         else:
             records += made
             outcomes[resource] = DONE
+    records += _cleared_eligible(image, records)
+    require_bounded(len(records))
     return Decision(records, outcomes)
+
+
+def _cleared_eligible(image: MetadataImage, changes: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """Return records that remove the eligible leader replicas of the topics whose ``min.insync.replicas`` changes.
+
+    A replica became eligible under the previous minimum. Under a smaller one, records may have been acknowledged that
+    it lacks (KIP-966).
+    """
+    if not keeps_eligible_leaders(image):
+        return []
+    changed_minima = [record.fields for record in changes if record.fields["name"] == MIN_ISR]
+    return [
+        clear_eligible_record(fields["resourceName"] if fields["resourceType"] == ResourceType.TOPIC else "")
+        for fields in changed_minima
+    ]
+
+
+def clear_eligible_record(topic: str = "") -> MetadataRecord:
+    """Return the record that removes the eligible leader replicas of a topic, or of all topics."""
+    return MetadataRecord("ClearElrRecord", {"topicName": topic})
 
 
 class _PatternAllowance:

@@ -13,7 +13,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication.registration_request import VersionRange
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.broker_registration import feature_ranges
-from tidelog.server.metadata.controller.configs import config_record
+from tidelog.server.metadata.controller.configs import MIN_ISR, clear_eligible_record, config_record
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
 from tidelog.server.metadata.features import (
     CHANGED_RECORDS,
@@ -27,7 +27,6 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import DONE, FeatureUpdate, Outcome, UpgradeType
 
 _UNSUPPORTED = VersionRange(0, 0)
-_MIN_ISR = "min.insync.replicas"
 _ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 
 
@@ -44,7 +43,7 @@ def update_features(
             return Decision((), Outcome.of(error))
         records.append(feature_record(update.feature, update.level))
         if update.feature == ELIGIBLE_LEADERS:
-            records += min_isr_records(image, settings) if update.level else [_clear_eligible()]
+            records += min_isr_records(image, settings) if update.level else [clear_eligible_record()]
     return Decision(records, DONE)
 
 
@@ -56,17 +55,13 @@ def min_isr_records(image: MetadataImage, settings: ControllerSettings) -> list[
     """Return records that leave one cluster-wide ``min.insync.replicas``, as eligible leader replicas require
     (KIP-966)."""
     records = [
-        config_record(resource, _MIN_ISR, None)
+        config_record(resource, MIN_ISR, None)
         for resource, found in image.configs.items()
-        if resource.type is ResourceType.BROKER and resource.name and _MIN_ISR in found
+        if resource.type is ResourceType.BROKER and resource.name and MIN_ISR in found
     ]
-    if _MIN_ISR not in image.configs.get(_ALL_BROKERS, {}):
-        records.insert(0, config_record(_ALL_BROKERS, _MIN_ISR, str(settings.config.number(_MIN_ISR))))
+    if MIN_ISR not in image.configs.get(_ALL_BROKERS, {}):
+        records.insert(0, config_record(_ALL_BROKERS, MIN_ISR, str(settings.config.number(MIN_ISR))))
     return records
-
-
-def _clear_eligible() -> MetadataRecord:
-    return MetadataRecord("ClearElrRecord", {"topicName": ""})
 
 
 def _check(image: MetadataImage, node_id: int, update: FeatureUpdate, proposed: Mapping[str, int]) -> None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.shortened_text import shortened
+from tidelog.replication.registration_request import NO_BROKER_EPOCH
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision, allows_unclean_election, min_isr
 from tidelog.server.metadata.controller.partition_change import (
     Election,
@@ -31,7 +32,7 @@ from tidelog.server.metadata.controller.partition_change import (
     TargetReplicas,
     change_partition,
 )
-from tidelog.server.metadata.features import keeps_eligible_leaders
+from tidelog.server.metadata.features import keeps_eligible_leaders, supports_directories
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
@@ -78,14 +79,25 @@ def election_rules(
 
 
 def remove_broker(
-    image: MetadataImage, settings: ControllerSettings, broker_id: int, places: Iterable[PartitionRef] | None = None
+    image: MetadataImage,
+    settings: ControllerSettings,
+    broker_id: int,
+    places: Iterable[PartitionRef] | None = None,
+    *,
+    everywhere: bool = False,
 ) -> list[MetadataRecord]:
-    """Remove a broker from the in-sync replicas of ``places``, or of all partitions. Other replicas lead if they
-    can."""
+    """Remove a broker from the in-sync replicas of ``places``, or of all partitions. Other replicas lead if they can.
+
+    ``everywhere`` includes partitions whose eligible leader it is, which may then have other ones.
+    """
+
+    def is_affected(state: PartitionState) -> bool:
+        return broker_id in state.isr or (everywhere and broker_id in state.elr)
+
     return _update(
         image,
         settings,
-        places if places is not None else (place for place in _places(image) if broker_id in place.state.isr),
+        places if places is not None else (place for place in _places(image) if is_affected(place.state)),
         lambda place: TargetReplicas(isr=_without(place.state.isr, broker_id)),
         lambda broker: broker != broker_id and image.is_active(broker),
     )
@@ -171,20 +183,39 @@ def assign_directories(
     settings: ControllerSettings,
     broker_id: int,
     directories: Mapping[tuple[uuid.UUID, int], uuid.UUID],
-) -> Decision[None]:
-    """Record the log directories of a broker's replicas. Unknown partitions and other brokers' partitions are
-    skipped."""
-    records = []
+) -> Decision[dict[tuple[uuid.UUID, int], ErrorCode]]:
+    """Record the log directories of a broker's replicas, and return each partition's error code.
+
+    A replica in an offline directory is lost: it leaves the in-sync replicas, too. Raise
+    ApiError(UNSUPPORTED_VERSION) before metadata.version 3.7-IV2.
+    """
+    if not supports_directories(image):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
+    records: list[MetadataRecord] = []
+    codes: dict[tuple[uuid.UUID, int], ErrorCode] = {}
+    lost: list[PartitionRef] = []
     for (topic_id, number), directory in directories.items():
         topic = image.topics_by_id.get(topic_id)
         state = None if topic is None else topic.partitions.get(number)
-        if topic is None or state is None or broker_id not in state.replicas:
+        codes[topic_id, number] = _assignment_error(topic, state, broker_id)
+        if topic is None or state is None or codes[topic_id, number] is not ErrorCode.NONE:
             continue
         rules = election_rules(image, settings, PartitionRef(topic, number, state), election=Election.ONLINE)
         record = change_partition(topic_id, number, state, TargetReplicas(directories={broker_id: directory}), rules)
         if record is not None:
             records.append(record)
-    return Decision(records, None)
+            state = state.changed(record.fields)
+        if broker_id in state.isr and not image.is_directory_online(broker_id, state):
+            lost.append(PartitionRef(topic, number, state))
+    return Decision([*records, *remove_broker(image, settings, broker_id, lost)], codes)
+
+
+def _assignment_error(topic: Topic | None, state: PartitionState | None, broker_id: int) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if state is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if broker_id in state.replicas else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 # --- one partition ---
@@ -248,10 +279,18 @@ def _check_alteration(
         (alteration.is_recovering and len(isr) > 1, ErrorCode.INVALID_REQUEST),
         (alteration.is_recovering and not state.is_recovering, ErrorCode.INVALID_REQUEST),
         (not all(map(image.is_active, isr)), ErrorCode.INELIGIBLE_REPLICA),
+        (not _has_current_epochs(image, alteration), ErrorCode.INELIGIBLE_REPLICA),
     )
     for is_refused, code in checks:
         if is_refused:
             raise ApiError(code)
+
+
+def _has_current_epochs(image: MetadataImage, alteration: PartitionAlteration) -> bool:
+    """Return True if each in-sync replica is the registered incarnation of its broker (KIP-903)."""
+    members = zip(alteration.isr, alteration.broker_epochs, strict=False)
+    known = image.brokers
+    return all(epoch == NO_BROKER_EPOCH or (id_ in known and known[id_].epoch == epoch) for id_, epoch in members)
 
 
 # --- many ---

@@ -24,13 +24,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidelog.server.metadata.features import DIRECTORIES_SINCE
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import NO_LEADER, RECOVERED, RECOVERING, PartitionState
 from tidelog.storage.checkpoint import uuid_to_text
 
 _EPOCH_GROWS_WITH_ISR_SHRINK_BELOW = 12
 """The metadata.version 3.6-IV0."""
-_DIRECTORIES_SINCE = 17
 
 
 class Election(enum.Enum):
@@ -199,7 +199,7 @@ class _Change:
             self._found["lastKnownElr"] = []
 
     def _write_assignment(self) -> None:
-        if self._rules.metadata_version >= _DIRECTORIES_SINCE:
+        if self._rules.metadata_version >= DIRECTORIES_SINCE:
             known = dict(zip(self._state.replicas, self._state.directories, strict=True)) | dict(
                 self._wanted.directories
             )

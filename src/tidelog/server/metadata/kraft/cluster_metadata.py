@@ -7,7 +7,7 @@ becomes part of the image in one step of the event loop. The calls of a broker's
     format       new directories get their files
     load         in a background thread, after the log directories are locked and before their logs are loaded
     start        a new epoch; the controller is registered; the broker is fenced after an unclean shutdown
-    register_broker, requests, shut_down_broker
+    join, requests, leave
     close
 
 Thread rule: the event loop only, but for ``format`` and ``load``.
@@ -18,34 +18,40 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TidelogError, TopicPartition
+from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import Clock, Scheduler
 from tidelog.runtime.executor import InThread
 from tidelog.server.authorization.acl import Acl, AclFilter
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.broker_metadata import OwnRegistration
 from tidelog.server.metadata.controller import (
     acls,
     brokers,
     configs,
     feature_updates,
     leaders,
+    periodic_elections,
     quotas,
     reassignments,
     scram_users,
     topics,
 )
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
-from tidelog.server.metadata.features import KRAFT_VERSION
+from tidelog.server.metadata.features import KRAFT_VERSION, supports_directories
 from tidelog.server.metadata.image import ConfigResource, MetadataImage
 from tidelog.server.metadata.kraft.formatting import FormatRequest, format_directories, metadata_directory_of
-from tidelog.server.metadata.kraft.metadata_store import Listener, MetadataStore, Preparation, StoreSetup
+from tidelog.server.metadata.kraft.metadata_store import MetadataStore, StoreSetup
+from tidelog.server.metadata.kraft.observers import Observers
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, controller_endpoint, static_voters
+from tidelog.server.metadata.kraft.remote_brokers import RemoteBrokers, RemoteBrokersSetup
+from tidelog.server.metadata.published_metadata import Listener, Preparation
 from tidelog.server.metadata.requests import (
     AlteredPartition,
     ConfigChanges,
@@ -66,6 +72,7 @@ from tidelog.storage.fs import FileSystem, Lock
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 
 T = TypeVar("T")
+_ALONE = "Other nodes cannot reach this node as a controller."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,8 @@ class ClusterMetadataSetup:
     in_thread: InThread
     on_failure: Callable[[TidelogError], None]
     """A callback for failures, as in ``StoreSetup``."""
+    accepts_brokers: bool = False
+    """True if other nodes can reach the controller's listener."""
 
     @property
     def metadata_directory(self) -> Path:
@@ -102,6 +111,8 @@ class ClusterMetadata:
         self._incarnation_id = uuid.uuid4()
         self._broker_epoch = -1
         self._lock: Lock | None = None
+        self._remote_brokers: RemoteBrokers | None = None
+        self._observers: Observers | None = None
         self._store = MetadataStore(
             StoreSetup(
                 fs=setup.fs,
@@ -112,6 +123,7 @@ class ClusterMetadata:
                 scheduler=setup.scheduler,
                 in_thread=setup.in_thread,
                 on_failure=setup.on_failure,
+                endpoint=self._controller if setup.accepts_brokers else None,
             ),
             MetadataImage(),
         )
@@ -126,6 +138,7 @@ class ClusterMetadata:
             directories=tuple(dict.fromkeys((metadata_directory, *self._setup.directories))),
             metadata_directory=metadata_directory,
             controller=self._controller if self._static_voters is None else None,
+            accepts_brokers=self._setup.accepts_brokers,
         )
         properties = format_directories(self._setup.fs, request, self._setup.clock)
         self.image.cluster_id = properties[metadata_directory].cluster_id or ""
@@ -144,18 +157,24 @@ class ClusterMetadata:
         """Become the leader. The metadata can be changed from then on."""
         await self._store.become_leader()
         node_id = self._setup.node_id
-        await self._change(
-            lambda image: brokers.register_controller(image, node_id, self._incarnation_id, [self._controller])
-        )
+        if brokers.registers_controllers(self._store.committed):
+            await self._change(
+                lambda image: brokers.register_controller(image, node_id, self._incarnation_id, [self._controller])
+            )
         known = self.image.brokers.get(node_id)
         if known is not None and not known.is_fenced:
             await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
+        if self._setup.accepts_brokers:
+            self._remote_brokers = self._made_remote_brokers()
+            self._observers = Observers(self._store, self._setup.clock, self._setup.in_thread)
 
     async def close(self) -> None:
-        """Close the store and release the lock; idempotent."""
-        await self._store.close()
-        if self._lock is not None:
-            self._lock.release()
+        """Close the store and release the lock, also after a failure; idempotent."""
+        try:
+            await self._store.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     # --- queries ---
 
@@ -172,7 +191,7 @@ class ClusterMetadata:
     @property
     def applied_offset(self) -> int:
         """The offset of the last record in the image. Of two images, the newer has the greater offset."""
-        return self._store.published_end_offset - 1
+        return self._store.published.end_offset - 1
 
     def committed_settings(self, topic: str) -> Mapping[str, str]:
         """Return a topic's configs as last written. Its logs are created before ``image`` has the topic."""
@@ -180,7 +199,8 @@ class ClusterMetadata:
 
     @property
     def quorum(self) -> QuorumStatus:
-        return self._store.quorum
+        status = self._store.quorum
+        return status if self._observers is None else replace(status, observers=self._observers.progress)
 
     @property
     def finalized_features(self) -> dict[str, int]:
@@ -189,10 +209,8 @@ class ClusterMetadata:
         return {**self.image.features, **({KRAFT_VERSION: own} if own else {})}
 
     def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
-        """Call ``prepare`` before each change becomes part of the image, and ``listener`` in the step that adds it.
-        Both run on the event loop in the order of the changes. Their exceptions are logged. The returned function
-        unsubscribes."""
-        return self._store.subscribe(listener, prepare)
+        """Follow the published changes; see ``PublishedMetadata.subscribe``."""
+        return self._store.published.subscribe(listener, prepare)
 
     # --- topics ---
 
@@ -287,6 +305,14 @@ class ClusterMetadata:
             lambda image: leaders.elect_leaders(image, self._settings, kind, partitions), timeout_ms=timeout_ms
         )
 
+    async def balance_leaders(self) -> bool:
+        """Give leaderships back to preferred replicas, and return True if there may be more to do."""
+        return await self._change(lambda image: periodic_elections.balance_leaders(image, self._settings))
+
+    async def elect_leaderless(self) -> bool:
+        """Elect leaders uncleanly where topics allow it, and return True if there may be more to do."""
+        return await self._change(lambda image: periodic_elections.elect_leaderless(image, self._settings))
+
     async def bump_leader_epoch(self, partition: TopicPartition) -> Outcome:
         """Keep the leader and begin a new leader epoch, for tests."""
         return await self._change(lambda image: leaders.bump_leader_epoch(image, partition))
@@ -311,7 +337,8 @@ class ClusterMetadata:
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
         """Report the log directory of this broker's replicas, by topic id and partition number."""
         node_id = self._setup.node_id
-        await self._change(lambda image: leaders.assign_directories(image, self._settings, node_id, directories))
+        if supports_directories(self.image):
+            await self._change(lambda image: leaders.assign_directories(image, self._settings, node_id, directories))
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
         """Report failed log directories of this broker. It no longer leads the partitions in them."""
@@ -354,7 +381,19 @@ class ClusterMetadata:
         )
         await self._change(lambda image: brokers.unfence_broker(image, self._settings, node_id, cordoned))
 
-    async def shut_down_broker(self) -> None:
+    async def join(self, own: OwnRegistration) -> None:
+        """Register this broker; see ``register_broker``."""
+        await self.register_broker(
+            own.endpoints, own.directories, cordoned=own.cordoned, previous_epoch=own.previous_epoch
+        )
+
+    def give_up_start(self) -> None:
+        """Return at once: the start waits for no other node."""
+
+    async def hand_over(self) -> None:
+        """Return at once: the controller ends with this broker, and ``leave`` hands over."""
+
+    async def leave(self) -> None:
         """Hand over leadership and leave. A partition without another eligible leader has none until this broker is
         back."""
         node_id = self._setup.node_id
@@ -362,7 +401,43 @@ class ClusterMetadata:
             await self._change(lambda image: brokers.begin_shutdown(image, self._settings, node_id))
             await self._change(lambda image: brokers.fence_broker(image, self._settings, node_id))
 
+    # --- other nodes ---
+
+    @property
+    def remote_brokers(self) -> RemoteBrokers:
+        """The brokers of other processes. Only a controller that other nodes can reach has them."""
+        if self._remote_brokers is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, _ALONE)
+        return self._remote_brokers
+
+    @property
+    def observers(self) -> Observers:
+        """The nodes that fetch the metadata log. Only a controller that other nodes can reach has them."""
+        if self._observers is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, _ALONE)
+        return self._observers
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker. Raise ApiError for an unknown one, and for the active broker of this process."""
+        await self._change(lambda image: brokers.unregister_broker(image, self._settings, broker_id))
+
+    @property
+    def endpoint(self) -> BrokerEndpoint:
+        """The endpoint at which other nodes reach this controller."""
+        return self._controller
+
     # --- internals ---
+
+    def _made_remote_brokers(self) -> RemoteBrokers:
+        return RemoteBrokers(
+            RemoteBrokersSetup(
+                store=self._store,
+                change=self._change,
+                settings=self._settings,
+                clock=self._setup.clock,
+                session_timeout_ms=self._setup.config.number("broker.session.timeout.ms"),
+            )
+        )
 
     async def _change(
         self,

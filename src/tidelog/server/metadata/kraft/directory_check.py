@@ -15,7 +15,8 @@ reason, each with a remedy            source
 voters other than this node           control record KRAFT_VOTERS, or ``quorum-state``; with kraft.version 1 also this
                                       node under another directory id
 an unknown kraft.version              control record KRAFT_VERSION
-other brokers                         RegisterBrokerRecord
+other brokers, if they cannot reach   RegisterBrokerRecord
+this node's controller
 an unknown feature or level           FeatureLevelRecord
 tiered topics                         ConfigRecord ``remote.storage.enable=true`` of a topic
 topic names that are not valid: they  TopicRecord with a name that Kafka does not allow, or ``__cluster_metadata``
@@ -77,10 +78,11 @@ def require_kraft(fs: FileSystem, path: Path) -> None:
         )
 
 
-def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> None:
+def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int, *, accepts_brokers: bool = False) -> None:
     """Raise DirectoryError with the reasons and remedies if the metadata cannot be served.
 
-    Raise CheckpointError, UnsupportedFormatError or CorruptRecordError if it cannot be read.
+    ``accepts_brokers`` allows other registered brokers, because they can reach the controller. Raise CheckpointError,
+    UnsupportedFormatError or CorruptRecordError if it cannot be read.
     """
     reading = ReadOnlyFileSystem(fs)
     if reading.lock_holder(metadata_directory / LOCK_FILE) is not None:
@@ -89,14 +91,25 @@ def require_servable(fs: FileSystem, metadata_directory: Path, node_id: int) -> 
     if view is None:
         return
     properties = MetaProperties.read(reading, metadata_directory / META_PROPERTIES_FILE)
-    reasons = list(unsupported_reasons(view, node_id, None if properties is None else properties.directory_id))
+    directory_id = None if properties is None else properties.directory_id
+    reasons = list(unsupported_reasons(view, node_id, directory_id, accepts_brokers=accepts_brokers))
     if reasons:
         raise DirectoryError("; ".join(reasons), path=view.directory)
 
 
-def require_servable_image(image: MetadataImage, directory: Path, node_id: int) -> None:
+def require_servable_image(
+    image: MetadataImage, directory: Path, node_id: int, *, accepts_brokers: bool = False
+) -> None:
     """Raise as ``require_servable`` for an image that was loaded from the metadata log in ``directory``."""
-    reasons = list(loaded_unsupported_reasons(image, node_id))
+    reasons = list(loaded_unsupported_reasons(image, node_id, accepts_brokers=accepts_brokers))
+    if reasons:
+        raise DirectoryError("; ".join(reasons), path=directory)
+
+
+def require_observable_image(image: MetadataImage, directory: Path) -> None:
+    """Raise DirectoryError with the reasons if a broker cannot serve the metadata that other controllers keep."""
+    checks = (_newer_reasons, _feature_reasons, _topic_reasons, _partition_reasons)
+    reasons = [reason for check in checks for reason in check(image)]
     if reasons:
         raise DirectoryError("; ".join(reasons), path=directory)
 
@@ -112,23 +125,26 @@ _SHOWN_CHARACTERS: Final = 60
 """The most characters of a name that may be anything."""
 
 
-def unsupported_reasons(view: MetadataView, node_id: int, directory_id: uuid.UUID | None) -> Iterator[str]:
+def unsupported_reasons(
+    view: MetadataView, node_id: int, directory_id: uuid.UUID | None, *, accepts_brokers: bool = False
+) -> Iterator[str]:
     """Yield the reasons; none if the metadata can be served. ``directory_id`` is the id of the log directory with the
     metadata."""
     yield from _log_reasons(view)
     yield from _quorum_reasons(view.voters, node_id, directory_id)
-    yield from _image_reasons(view.image, node_id)
+    yield from _image_reasons(view.image, node_id, accepts_brokers=accepts_brokers)
 
 
-def loaded_unsupported_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
+def loaded_unsupported_reasons(image: MetadataImage, node_id: int, *, accepts_brokers: bool = False) -> Iterator[str]:
     """Yield the reasons as ``unsupported_reasons`` does, for the image of an open log."""
-    yield from _image_reasons(image, node_id)
+    yield from _image_reasons(image, node_id, accepts_brokers=accepts_brokers)
     yield from _partition_reasons(image)
 
 
-def _image_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
+def _image_reasons(image: MetadataImage, node_id: int, *, accepts_brokers: bool) -> Iterator[str]:
     yield from _newer_reasons(image)
-    yield from _broker_reasons(image, node_id)
+    if not accepts_brokers:
+        yield from _broker_reasons(image, node_id)
     yield from _feature_reasons(image)
     yield from _topic_reasons(image)
 
@@ -176,9 +192,9 @@ def _broker_reasons(image: MetadataImage, node_id: int) -> Iterator[str]:
     others = [str(broker) for broker in sorted(image.brokers) if broker != node_id]
     if others:
         yield (
-            f"other brokers are registered (RegisterBrokerRecord of {_listed(others)}), but only one is supported:"
-            f" with Kafka, move their partitions to node {node_id} and unregister them (kafka-cluster unregister --id"
-            " ID)"
+            f"other brokers are registered (RegisterBrokerRecord of {_listed(others)}), but they cannot reach this"
+            " node's controller: add its listener (controller.listener.names) to listeners. Or, with Kafka, move"
+            f" their partitions to node {node_id} and unregister them (kafka-cluster unregister --id ID)"
         )
 
 

@@ -60,11 +60,19 @@ class FormatRequest:
     """The first records of the cluster, features first."""
     directory_ids: Mapping[Path, uuid.UUID] = field(default_factory=dict)
     """The known ids of directories. The other directories get new ids."""
+    accepts_brokers: bool = False
+    """True if the controller serves other brokers, which may be registered then."""
+    is_controller: bool = True
+    """False for a node without the controller role: the first records of the cluster are its controllers'."""
 
     def files_of(self, path: Path) -> list[str]:
         """Return the names of the files that a new directory gets."""
-        snapshot = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if path == self.metadata_directory else []
+        snapshot = [f"{METADATA_DIRECTORY}/{BOOTSTRAP_ID.file_name}"] if self.has_snapshot(path) else []
         return [*snapshot, META_PROPERTIES_FILE]
+
+    def has_snapshot(self, path: Path) -> bool:
+        """Return True if a new directory gets the first records of the cluster."""
+        return self.is_controller and path == self.metadata_directory
 
     @property
     def metadata_version(self) -> int:
@@ -91,7 +99,8 @@ def plan_format(fs: FileSystem, request: FormatRequest) -> FormatPlan:
     found = {path: _properties(fs, path) for path in request.directories}
     known = {path: properties for path, properties in found.items() if properties is not None}
     cluster_id = _agreed_cluster(request, known)
-    require_servable(fs, request.metadata_directory, request.node_id)
+    if request.is_controller:
+        require_servable(fs, request.metadata_directory, request.node_id, accepts_brokers=request.accepts_brokers)
     return FormatPlan(formatted=known, new=[path for path in found if path not in known], cluster_id=cluster_id)
 
 
@@ -102,6 +111,11 @@ def format_directories(fs: FileSystem, request: FormatRequest, clock: Clock) -> 
     """
     plan = plan_format(fs, request)
     known = dict(plan.formatted)
+    if not request.is_controller and plan.cluster_id is None:
+        raise ConfigError(
+            f"log.dirs: no log directory of broker {request.node_id} is formatted, so its cluster is unknown: run"
+            " tidelog format with --cluster-id and the id of the cluster (kafka-cluster cluster-id)"
+        )
     cluster_id = plan.cluster_id or uuid_to_text(random_uuid())
     for path in plan.new:
         if not fs.exists(path):
@@ -155,7 +169,7 @@ def format_directory(
     """
     directory_id = request.directory_ids.get(path) or random_uuid()
     now_ms = clock.now_ms()
-    if path == request.metadata_directory:
+    if request.has_snapshot(path):
         _write_first_snapshot(fs, request, directory_id, now_ms)
     before_last()
     properties = MetaProperties(

@@ -26,8 +26,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import CheckpointError, CorruptRecordError, StorageError
+from tidelog.kernel import scan_batches
+from tidelog.model import CheckpointError, CorruptRecordError, FileMissingError, Isolation, StorageError
 from tidelog.runtime import Clock, Scheduler
+from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import (
     MAX_BATCH_BYTES,
     MetadataBatch,
@@ -39,15 +41,19 @@ from tidelog.server.metadata.kraft.quorum import ControlRecord
 from tidelog.server.metadata.kraft.snapshot import (
     DELETED_SUFFIX,
     build_snapshot,
+    image_records,
     leftover_files,
     read_image_batches,
     read_snapshot,
     write_whole,
 )
+from tidelog.server.metadata.metadata_record import encode_record
 from tidelog.storage.checkpoint import QuorumState
+from tidelog.storage.epoch import EpochEndOffset
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
+from tidelog.storage.log.state.log_read import LogReadRequest
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY, SnapshotId, list_snapshots
 from tidelog.storage.producer import AppendOrigin
 
@@ -140,6 +146,34 @@ class MetadataLog:
         """The snapshots at or above the log start, by offset."""
         return [found for found in list_snapshots(self._fs, self.directory) if found.offset >= self.log_start_offset]
 
+    def read(self, offset: int, end_offset: int, max_bytes: int) -> bytes:
+        """Return complete batches from ``offset`` up to ``end_offset``, at least one of any size; empty if there is
+        none. Raise OffsetOutOfRangeError below the log start. Thread rule: any thread."""
+        if offset >= end_offset:
+            return b""
+        request = LogReadRequest(start_offset=offset, max_bytes=max_bytes, isolation=Isolation.LOG_END)
+        data = self._log.read(request).data()
+        table = scan_batches(data)
+        count = int((table.last_offset < end_offset).sum())
+        return data[: int(table.position[count - 1] + table.size[count - 1])] if count else b""
+
+    def end_of_epoch(self, epoch: int) -> EpochEndOffset:
+        """Return where ``epoch``, or the largest known one below it, ends in this log."""
+        found = self._log.epochs.end_offset_for(epoch)
+        known = self.snapshots if found is not None and found.end_offset == self.log_start_offset else []
+        if known and known[0].offset == self.log_start_offset:
+            return EpochEndOffset(known[0].epoch, known[0].offset)
+        return EpochEndOffset(self.epoch, self.end_offset) if found is None else found
+
+    def read_snapshot(self, id_: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        """Return a snapshot's size and the bytes from ``position`` on, or None if there is none. Thread rule: any
+        thread."""
+        try:
+            with self._fs.open(self.directory / id_.file_name) as file:
+                return file.size, file.pread(max_bytes, position)
+        except FileMissingError:
+            return None
+
     def replay(self) -> Iterator[MetadataBatch]:
         """Yield all batches by offset. The log is truncated if the newest snapshot is ahead of it. Raise
         CheckpointError if a part is missing, and CorruptRecordError if a batch is damaged."""
@@ -211,9 +245,19 @@ class MetadataLog:
         return self._last_timestamp_ms
 
     def write_snapshot(
-        self, id_: SnapshotId, values: Sequence[bytes], quorum: Sequence[ControlRecord], last_timestamp_ms: int
-    ) -> int:
-        """Write a snapshot, which is durable on return, then delete old ones. Return its size in bytes."""
+        self, id_: SnapshotId, image: MetadataImage, quorum: Sequence[ControlRecord], last_timestamp_ms: int
+    ) -> None:
+        """Write a snapshot of an image, which is durable on return, then delete old ones. A failure is logged: the next
+        snapshot may succeed."""
+        try:
+            self._write_snapshot(id_, image, quorum, last_timestamp_ms)
+        except StorageError as error:
+            _log.error("A snapshot of the cluster metadata could not be written: %s", error)
+
+    def _write_snapshot(
+        self, id_: SnapshotId, image: MetadataImage, quorum: Sequence[ControlRecord], last_timestamp_ms: int
+    ) -> None:
+        values = [encode_record(record, image.metadata_version) for record in image_records(image)]
         data = build_snapshot(
             values,
             epoch=id_.epoch,
@@ -224,7 +268,6 @@ class MetadataLog:
         write_whole(self._fs, self.directory / id_.file_name, data)
         _log.info("Wrote snapshot %s of %d records", id_.file_name, len(values))
         self.clean()
-        return len(data)
 
     def clean(self) -> None:
         """Delete the oldest snapshots, and the log below the oldest remaining one, while they exceed the retention."""

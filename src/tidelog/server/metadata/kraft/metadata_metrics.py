@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidelog.runtime.metrics import MetricFamily, MetricRegistry, Sample
+from tidelog.server.metadata.broker_metadata import BrokerMetadata
 from tidelog.server.metadata.image import MetadataChange
-from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
 from tidelog.server.metadata.partition_state import PartitionState
 
 _CONTROLLER = MetricFamily("kafka.controller", "KafkaController")
@@ -38,7 +38,7 @@ METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_B
 class MetadataMetrics:
     """The counts between ``watch`` and ``close``."""
 
-    def __init__(self, metadata: ClusterMetadata, node_id: int) -> None:
+    def __init__(self, metadata: BrokerMetadata, node_id: int) -> None:
         self._metadata = metadata
         self._node_id = node_id
         self._partitions = self._offline = self._imbalanced = 0

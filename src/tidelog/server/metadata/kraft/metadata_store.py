@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tidelog.model import CheckpointError, CorruptRecordError, StorageError, TidelogError
 from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.runtime import Clock, Scheduler
 from tidelog.runtime.executor import InThread
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
@@ -40,18 +41,17 @@ from tidelog.server.metadata.kraft.directory_check import require_servable_image
 from tidelog.server.metadata.kraft.metadata_log import MetadataLog, MetadataLogSettings
 from tidelog.server.metadata.kraft.quorum import QuorumStatus, Voters, leader_change, past_voters, require_alone
 from tidelog.server.metadata.kraft.replay import MetadataReplay, bootstrap_image
-from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, image_records, read_bootstrap_records
+from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_ID, read_bootstrap_records
+from tidelog.server.metadata.kraft.snapshot_schedule import SnapshotSchedule
 from tidelog.server.metadata.metadata_record import MetadataRecord, encode_record
+from tidelog.server.metadata.published_metadata import PublishedMetadata, apply_all
 from tidelog.storage.fs import FileSystem
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-Listener = Callable[[MetadataChange], Awaitable[None] | None]
-"""A callback for each change. Its awaitable is awaited before the request for the change gets its response. The next
-change does not wait for it."""
-Preparation = Callable[[MetadataChange], Awaitable[None]]
-"""A callback with a change that is on the disk and not yet in the image. The next change waits for it."""
+CommitListener = Callable[[Sequence[MetadataRecord], MetadataChange], None]
+"""A callback for the records of each change that is on the disk, before the next change is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,8 @@ class StoreSetup:
     clock: Clock
     scheduler: Scheduler
     in_thread: InThread
+    endpoint: BrokerEndpoint | None = None
+    """The endpoint at which other nodes reach this controller, or None if they cannot."""
     on_failure: Callable[[TidelogError], None]
     """A callback for a failed change: a disk error, or a contradiction to the image. The broker stops then."""
 
@@ -72,19 +74,19 @@ class MetadataStore:
     def __init__(self, setup: StoreSetup, image: MetadataImage) -> None:
         """Create a store that ``load`` fills. ``image`` is empty but for the cluster id."""
         self._setup = setup
-        self.image = self.committed = image
-        """The published image and the committed image. They are the same object until the end of ``load``."""
-        self.published_end_offset = 0
-        """The offset after the last record of the published image."""
-        self._listeners: list[Listener] = []
-        self._preparations: list[Preparation] = []
+        self.published = PublishedMetadata(image)
+        self.committed = image
+        """The committed image. It is the published image until the end of ``load``."""
+        self.committed_end_offset = 0
+        """The high watermark: the records below it are on the disk."""
+        self.on_commit: list[CommitListener] = []
         self._turn = asyncio.Lock()
         self._publishing = asyncio.Lock()
         self._failure: TidelogError | None = None
         self._log: MetadataLog | None = None
         self._replay: MetadataReplay | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._snapshots = _SnapshotSchedule(setup.settings, setup.clock)
+        self._snapshots = SnapshotSchedule(setup.settings.config, setup.clock)
 
     # --- start and end ---
 
@@ -103,22 +105,28 @@ class MetadataStore:
         self._snapshots.note(log.replayed_bytes)
         require_alone(replay.voters, setup.settings.node_id)
         image = self._bootstrap_image() if replay.is_empty else self.image
-        require_servable_image(image, log.directory, setup.settings.node_id)
-        self.committed, self.published_end_offset = self.image.copy(), log.end_offset
+        require_servable_image(image, log.directory, setup.settings.node_id, accepts_brokers=setup.endpoint is not None)
+        self.committed, self.published.end_offset = self.image.copy(), log.end_offset
+        self.committed_end_offset = log.end_offset
         _log.info("Loaded the cluster metadata up to offset %d, epoch %d", log.end_offset, log.epoch)
 
     async def become_leader(self) -> None:
         """Begin an epoch, and write the first records of a new cluster."""
         log, replay, node_id = self.log, self.replay, self._setup.settings.node_id
-        first = [leader_change(node_id, replay.voters)]
-        if not replay.voters_in_log:
-            first += replay.voters.control_records()
-        static = replay.voters.ids if replay.voters.kraft_version == 0 else None
+        voters = replay.voters.moved_to(self._setup.endpoint)
+        first = [leader_change(node_id, voters)]
+        if not replay.voters_in_log or voters != replay.voters:
+            first += voters.control_records()
+        replay.voters = voters
+        static = voters.ids if voters.kraft_version == 0 else None
         await self._setup.in_thread(log.become_leader, static, first)
         self.image.controller_id = self.committed.controller_id = node_id
         bootstrap = await self._setup.in_thread(self._bootstrap_records) if replay.is_empty else []
         records = activation_records(replay, bootstrap, self._setup.settings)
         await self.change(lambda: Decision(records, None))
+        if not records:
+            await self._setup.in_thread(log.flush)
+            self.committed_end_offset = log.end_offset
         _log.info("Node %d leads the cluster metadata in epoch %d", node_id, log.epoch)
 
     async def close(self) -> None:
@@ -131,18 +139,6 @@ class MetadataStore:
             await self._setup.in_thread(self._log.close)
 
     # --- changes ---
-
-    def subscribe(self, listener: Listener, prepare: Preparation | None = None) -> Callable[[], None]:
-        self._listeners.append(listener)
-        if prepare is not None:
-            self._preparations.append(prepare)
-
-        def end() -> None:
-            self._listeners.remove(listener)
-            if prepare is not None:
-                self._preparations.remove(prepare)
-
-        return end
 
     async def change(self, decide: Callable[[], Decision[T]], timeout_ms: int | None = None) -> T:
         """Return the result of ``decide``, which uses the committed image, once its records are published. Raise the
@@ -168,7 +164,7 @@ class MetadataStore:
         # No await between the locks: asyncio.Lock is fair, so changes are published in the sequence of their turns.
         # A decision without records waits too, so that clients can see the image that it was based on.
         async with self._publishing:
-            waiting = [] if change is None else await self._publish(decision.records, change)
+            waiting = [] if change is None else await self.published.publish(decision.records, change)
         for done in waiting:
             await done
         return decision.result
@@ -182,22 +178,14 @@ class MetadataStore:
 
     def _commit(self, records: Sequence[MetadataRecord]) -> MetadataChange:
         """Apply records that are on the disk to the committed image."""
-        change = _apply_all(self.committed, records, self.log.end_offset)
+        change = apply_all(self.committed, records, self.log.end_offset)
+        self.committed_end_offset = change.end_offset
+        for told in self.on_commit:
+            told(records, change)
         if self._snapshots.is_due:
             self._snapshots.begin()
             self._spawn(self._write_snapshot())
         return change
-
-    async def _publish(self, records: Sequence[MetadataRecord], committed: MetadataChange) -> list[Awaitable[None]]:
-        """Publish a change, and return the awaitables of the listeners."""
-        for prepare in list(self._preparations):
-            try:
-                await prepare(committed)
-            except Exception:
-                _log.exception("A listener of the cluster metadata could not prepare for a change")
-        change = _apply_all(self.image, records, committed.end_offset)
-        self.published_end_offset = committed.end_offset
-        return [waiting for listener in list(self._listeners) if (waiting := _notify(listener, change)) is not None]
 
     def _fail(self, error: TidelogError) -> None:
         _log.critical("The cluster metadata can no longer be changed: %s", error)
@@ -209,19 +197,15 @@ class MetadataStore:
     async def _write_snapshot(self) -> None:
         """Write a snapshot of the current committed image. Changes continue meanwhile."""
         log, image = self.log, self.committed.copy()
-        id_, last_timestamp_ms, quorum = log.snapshot_id, log.last_timestamp_ms, self.replay.voters.control_records()
-
-        def write() -> None:
-            version = image.metadata_version
-            values = [encode_record(record, version) for record in image_records(image)]
-            log.write_snapshot(id_, values, quorum, last_timestamp_ms)
-
-        try:
-            await self._setup.in_thread(write)
-        except StorageError as error:
-            _log.error("A snapshot of the cluster metadata could not be written: %s", error)
+        quorum = self.replay.voters.control_records()
+        await self._setup.in_thread(log.write_snapshot, log.snapshot_id, image, quorum, log.last_timestamp_ms)
 
     # --- queries ---
+
+    @property
+    def image(self) -> MetadataImage:
+        """The published image."""
+        return self.published.image
 
     @property
     def is_writable(self) -> bool:
@@ -243,7 +227,7 @@ class MetadataStore:
         return QuorumStatus(
             leader_id=self._setup.settings.node_id,
             epoch=self.log.epoch,
-            high_watermark=self.log.end_offset,
+            high_watermark=self.committed_end_offset,
             kraft_version=self.replay.voters.kraft_version,
             voters=self.replay.voters.voters,
         )
@@ -275,42 +259,3 @@ class MetadataStore:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # mark the error as retrieved; an awaiting caller still gets it
-
-
-class _SnapshotSchedule:
-    """The schedule of snapshots: the next is due after a number of bytes, or after a time."""
-
-    def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
-        self._max_bytes = settings.config.number("metadata.log.max.record.bytes.between.snapshots")
-        self._max_ms = settings.config.number("metadata.log.max.snapshot.interval.ms")
-        self._clock = clock
-        self._bytes = 0
-        self._begun_ms = clock.monotonic_ms()
-
-    def note(self, count: int) -> None:
-        self._bytes += count
-
-    @property
-    def is_due(self) -> bool:
-        waited_ms = self._clock.monotonic_ms() - self._begun_ms
-        return self._bytes >= self._max_bytes or 0 < self._max_ms <= waited_ms
-
-    def begin(self) -> None:
-        self._bytes = 0
-        self._begun_ms = self._clock.monotonic_ms()
-
-
-def _apply_all(image: MetadataImage, records: Sequence[MetadataRecord], end_offset: int) -> MetadataChange:
-    """Apply ``records``, which end before ``end_offset``, and return their effects."""
-    change = MetadataChange(end_offset=end_offset)
-    for record in records:
-        image.apply(record, change)
-    return change
-
-
-def _notify(listener: Listener, change: MetadataChange) -> Awaitable[None] | None:
-    try:
-        return listener(change)
-    except Exception:
-        _log.exception("A listener of the cluster metadata failed")
-        return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from tidelog.config.broker_config import BrokerConfig
@@ -19,6 +19,8 @@ from tidelog.model import ConfigError
 from tidelog.record.control import ControlType, control_key
 from tidelog.record.quorum import quorum_value
 from tidelog.replication.registration_request import BrokerEndpoint
+from tidelog.security.security_protocol import SecurityProtocol
+from tidelog.server.network.endpoint import protocol_of, reachable
 from tidelog.storage.checkpoint import uuid_from_text, uuid_to_text
 
 _SUPPORTED: Final = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
@@ -53,6 +55,14 @@ class Voters:
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(voter.id for voter in self.voters)
+
+    def moved_to(self, endpoint: BrokerEndpoint | None) -> Voters:
+        """Return the voters with the endpoint of the only one, if the log has them and ``endpoint`` is given."""
+        if endpoint is None or self.kraft_version == 0 or len(self.voters) != 1:
+            return self
+        # A voter's endpoint in the log has no security protocol.
+        only = self.voters[0]._replace(endpoints=(endpoint._replace(security_protocol=0),))
+        return Voters(kraft_version=self.kraft_version, voters=(only,))
 
     def control_records(self) -> list[ControlRecord]:
         """Return the control records for the log and for snapshots; none if the voters are not in the log."""
@@ -100,6 +110,34 @@ _DEFAULT_PORT: Final = 9093
 _NO_DIRECTORY: Final = uuid.UUID(int=0)
 
 
+class ObserverKey(NamedTuple):
+    node_id: int
+    directory_id: uuid.UUID
+    """The id of its metadata directory, or zero if it did not send it."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """The progress of an observer."""
+
+    end_offset: int = -1
+    """The offset of its last Fetch."""
+    fetched_at_ms: int = -1
+    """The wall clock's time of its last Fetch."""
+    caught_up_at_ms: int = -1
+    """The last time at which it had every record."""
+    last_log_end: int = -1
+    """The log end of this controller at its last Fetch."""
+
+    def fetched(self, offset: int, log_end: int, now_ms: int) -> None:
+        """Note a Fetch from ``offset``."""
+        if offset >= log_end:
+            self.caught_up_at_ms = max(now_ms, self.caught_up_at_ms)
+        elif 0 <= self.last_log_end <= offset:
+            self.caught_up_at_ms = max(self.fetched_at_ms, self.caught_up_at_ms)
+        self.end_offset, self.fetched_at_ms, self.last_log_end = offset, now_ms, log_end
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStatus:
     """The quorum at one moment."""
@@ -110,6 +148,8 @@ class QuorumStatus:
     """The records below it are committed."""
     kraft_version: int
     voters: tuple[Voter, ...]
+    observers: Mapping[ObserverKey, Observer] = field(default_factory=dict)
+    """The other nodes that fetch the metadata log."""
 
 
 def static_voters(config: BrokerConfig) -> Voters | None:
@@ -125,15 +165,27 @@ def past_voters(ids: Sequence[int]) -> Voters:
 
 
 def controller_endpoint(config: BrokerConfig) -> BrokerEndpoint:
-    """Return the controller's endpoint. It may not be open, because no other node needs a lone controller."""
+    """Return the controller's endpoint. It may not be open: a node that is alone needs none."""
     name = _controller_listener(config)
     for key in ("advertised.listeners", "listeners"):
         for entry in config.texts(key):
             listener, _, address = entry.partition("://")
             host, _, port = address.rpartition(":")
             if listener.upper() == name.upper() and port.isdigit():
-                return BrokerEndpoint(name, host.strip("[]") or "localhost", int(port))
+                return BrokerEndpoint(name, _reachable(host.strip("[]")), int(port), _protocol(config, name))
     return BrokerEndpoint(name, "localhost", _DEFAULT_PORT)
+
+
+def _reachable(host: str) -> str:
+    """Return a host name for other nodes: an empty host is this machine."""
+    return reachable(host) if host else "localhost"
+
+
+def _protocol(config: BrokerConfig, name: str) -> int:
+    try:
+        return int(protocol_of(config, name.upper()))
+    except ConfigError:
+        return int(SecurityProtocol.PLAINTEXT)  # ``StartSettings`` reports the mistake
 
 
 def require_alone(voters: Voters, node_id: int) -> None:

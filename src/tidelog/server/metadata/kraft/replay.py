@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tidelog.model import CorruptRecordError, TidelogError, UnsupportedFormatError
 from tidelog.record.control import ControlType
-from tidelog.server.metadata.image import MetadataImage, SkippedRecord
+from tidelog.server.metadata.image import MetadataChange, MetadataImage, SkippedRecord
 from tidelog.server.metadata.kraft.batches import MetadataBatch
 from tidelog.server.metadata.kraft.quorum import Voters, voters_of
 from tidelog.server.metadata.metadata_record import MetadataRecord
@@ -44,18 +44,23 @@ class MetadataReplay:
         self._path = path
         self._transaction: list[MetadataRecord] | None = None
         self._offset = 0
+        self._change: MetadataChange | None = None
+        self._applied: list[MetadataRecord] = []
 
     @property
     def is_in_transaction(self) -> bool:
         return self._transaction is not None
 
-    def apply(self, batch: MetadataBatch) -> None:
-        """Apply the next batch. Raise CorruptRecordError if the image cannot apply a record.
+    def apply(self, batch: MetadataBatch, change: MetadataChange | None = None) -> list[MetadataRecord]:
+        """Apply the next batch, note the effects in ``change``, and return the applied records.
 
-        Any other exception becomes CorruptRecordError too, because any program may have written the log.
+        The records of a transaction are applied with its end. Raise CorruptRecordError if the image cannot apply a
+        record. Any other exception becomes CorruptRecordError too, because any program may have written the log.
         """
         self._offset = batch.base_offset
+        self._change, self._applied = change, []
         self._checked(lambda: self._take_batch(batch))
+        return self._applied
 
     def apply_bootstrap(self, records: Iterable[MetadataRecord]) -> None:
         """Apply the first records of a new cluster, which have no offset yet. Raise as ``take`` does."""
@@ -103,7 +108,8 @@ class MetadataReplay:
     def _apply(self, record: MetadataRecord) -> None:
         self.is_empty = False
         try:
-            self._image.apply(record)
+            self._image.apply(record, self._change)
+            self._applied.append(record)
         except UnsupportedFormatError as error:
             self._image.skipped_records.append(SkippedRecord(self._offset, error.message, record))
         except CorruptRecordError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from tidelog.security.scram_credential import ScramCredential, ScramMechanism
-from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
+from tidelog.server.metadata.broker_metadata import BrokerMetadata
 
 _ENOUGH = 64
 
@@ -14,7 +14,7 @@ _ENOUGH = 64
 class ScramUsers:
     """The credentials in the metadata; implements ``ScramCredentials``."""
 
-    def __init__(self, metadata: ClusterMetadata, mechanism: ScramMechanism, secret: bytes) -> None:
+    def __init__(self, metadata: BrokerMetadata, mechanism: ScramMechanism, secret: bytes) -> None:
         self.secret = secret
         self._metadata = metadata
         self._mechanism = mechanism

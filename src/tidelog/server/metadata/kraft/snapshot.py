@@ -42,7 +42,7 @@ from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIREC
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 DELETED_SUFFIX: Final = ".deleted"
-_PART_SUFFIX: Final = ".part"
+PART_SUFFIX: Final = ".part"
 _LEFTOVER: Final = re.compile(r"[0-9]{20}-[0-9]{10}.*\.checkpoint\.(part|deleted)")
 _RECORD_OVERHEAD: Final = 32
 """The most bytes that a batch needs for a record in addition to its value."""
@@ -126,7 +126,7 @@ def _has(batch: MetadataBatch, type_: ControlType) -> bool:
 
 def write_whole(fs: FileSystem, path: Path, data: bytes) -> None:
     """Write the file atomically and durably. A link with the name of the part file is removed and not followed."""
-    part = path.with_name(path.name + _PART_SUFFIX)
+    part = path.with_name(path.name + PART_SUFFIX)
     fs.remove(part, missing_ok=True)
     with fs.open(part, create=True) as file:
         file.truncate(0)

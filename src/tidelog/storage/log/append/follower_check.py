@@ -53,7 +53,7 @@ class FetchedBatches(NamedTuple):
             number = int(np.argmin(table.crc_ok))
             row, table = table.row(number), table.take(slice(0, number))
             damage = CorruptRecordError(
-                "the CRC of a batch that the leader sent does not match", position=row.position, offset=row.base_offset
+                "the CRC of a batch that the leader sent does not match", offset=row.base_offset
             )
         if table.summary.leader_epoch > leader_epoch:
             above = np.flatnonzero(table.leader_epoch > leader_epoch)

@@ -164,6 +164,11 @@ class LogConfig:
         return self.segment_ms
 
     @property
+    def flushes_appends(self) -> bool:
+        """True if an append may have to flush the log (``flush.messages``), so that it waits for the disk."""
+        return self.flush_messages != LONG_MAX
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 

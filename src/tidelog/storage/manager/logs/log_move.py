@@ -5,8 +5,8 @@ step                  change
 ====================  ==============================================================================================
 ``begin``             the future log (``-future``) is truncated to the records that the current log still has; an
                       empty one begins at the current log's start
-``copy``              some batches are appended to it as a follower does, while the current log accepts appends; it
-                      may stay behind by the batches appended meanwhile
+``copy``              some batches are appended to it as a follower does, while the current log changes; it may stay
+                      behind by the batches appended meanwhile
 ``finish``            appends wait; the last batches, epochs and topic id are copied, both logs are flushed, the future
                       log gets the live name, the current one's directory is renamed to ``-delete``, and callers that
                       hold that log look it up again
@@ -43,6 +43,11 @@ class LogMove:
         self.current = current
         self.future = future
         self.lock = threading.Lock()
+        self.copied_bytes = 0
+        self.has_caught_up = False
+        """True once ``copy`` has reached the end of the current log."""
+        self.may_end = False
+        """True if ``finish`` is allowed. The owner of ``Moves`` may first have to record the new directory."""
 
     @property
     def lag(self) -> int:
@@ -124,4 +129,5 @@ class LogMove:
                 raise
             self.future.truncate_fully_and_start_at(error.offset)
             self.future.append_as_follower(batches, _ANY_EPOCH)
+        self.copied_bytes += len(batches)
         return bool(batches)

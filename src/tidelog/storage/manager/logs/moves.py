@@ -2,14 +2,22 @@
 
 The scheduler's threads do the copying. Without a scheduler, the caller of ``run`` does it. A failed attempt is repeated
 after a second. If a move is cancelled, the manager deletes its future log. Only one thread works on a move at a time,
-and it never continues with a later move of the same partition. Thread rule: any thread. ``replace`` takes the manager's
-lock. Source: Kafka's ``ReplicaAlterLogDirsManager``, ``LogManager.replaceCurrentWithFutureLog``.
+and it never continues with a later move of the same partition.
+
+A future log that has caught up replaces the current log at once, unless there is ``on_caught_up``. Then the move waits
+for the call of ``end``, and copies the rest after it. A broker records the new log directory in the cluster metadata
+meanwhile (KIP-858). A throttled move looks at the rate again every tenth of a second.
+
+Thread rule: any thread. ``replace`` takes the manager's lock. Source: Kafka's ``ReplicaAlterLogDirsManager``,
+``ReplicaAlterLogDirsThread``, ``LogManager.replaceCurrentWithFutureLog``.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tidelog.model import ClosedError, TidelogError, TopicPartition
 from tidelog.runtime import Clock, Scheduler
@@ -17,17 +25,37 @@ from tidelog.storage.manager.directory.directory_set import DirectorySet, level_
 from tidelog.storage.manager.logs.cleaning import Cleaning
 from tidelog.storage.manager.logs.log_move import LogMove
 from tidelog.storage.manager.logs.log_table import LogTable
+from tidelog.storage.manager.logs.move_throttle import MoveThrottle
 
 _BACKOFF_MS = 1000
+_THROTTLED_MS = 100
+
+OnCaughtUp = Callable[[TopicPartition, Path, Callable[[], None]], None]
+"""Called with the partition, the new log directory, and ``end``, which lets the move end in any thread."""
 
 _log = logging.getLogger(__name__)
 
 
+class _Result(enum.Enum):
+    REPLACED = "the future log has replaced the current one"
+    CANCELLED = "the move was cancelled"
+    WAITING = "the owner has not yet let the move end"
+    THROTTLED = "the rate of moves is exceeded"
+
+
 class Moves:
-    def __init__(self, scheduler: Scheduler | None, replace: Callable[[TopicPartition, LogMove], bool]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler | None,
+        replace: Callable[[TopicPartition, LogMove], bool],
+        throttle: MoveThrottle,
+        on_caught_up: OnCaughtUp | None = None,
+    ) -> None:
         """``replace`` swaps in a future log that has caught up, unless the move was cancelled."""
         self._scheduler = scheduler
         self._replace = replace
+        self._throttle = throttle
+        self._on_caught_up = on_caught_up
         self._moves: dict[TopicPartition, LogMove] = {}
 
     @property
@@ -47,22 +75,45 @@ class Moves:
         self._moves.clear()
 
     def run(self, partition: TopicPartition) -> bool:
-        """Copy until the future log has replaced the current one. Return False if the move was cancelled."""
+        """Copy until the future log has replaced the current one. Return False if the move was cancelled, or waits."""
         move = self._moves.get(partition)
-        return move is not None and self._run(partition, move)
+        return move is not None and self._run(partition, move) is _Result.REPLACED
 
     # --- inside ---
 
-    def _run(self, partition: TopicPartition, move: LogMove) -> bool:
+    def _run(self, partition: TopicPartition, move: LogMove) -> _Result:
         with move.lock:
             try:
                 while self._is_under_way(partition, move):
-                    if move.copy():
-                        return self._replace(partition, move)
+                    if self._throttle.is_exceeded:
+                        return _Result.THROTTLED
+                    if self._copy(move):
+                        if not self._may_end(partition, move):
+                            return _Result.WAITING
+                        return _Result.REPLACED if self._replace(partition, move) else _Result.CANCELLED
             except ClosedError:
                 if self._is_under_way(partition, move):
                     raise
-            return False
+            return _Result.CANCELLED
+
+    def _copy(self, move: LogMove) -> bool:
+        before = move.copied_bytes
+        has_caught_up = move.copy()
+        self._throttle.record(move.copied_bytes - before)
+        return has_caught_up
+
+    def _may_end(self, partition: TopicPartition, move: LogMove) -> bool:
+        """Return True if a move that has caught up may end. Call ``on_caught_up`` for the first time."""
+        if self._on_caught_up is None:
+            return True
+        if not move.has_caught_up:
+            move.has_caught_up = True
+            self._on_caught_up(partition, move.future.directory.parent, lambda: self._end(partition, move))
+        return move.may_end
+
+    def _end(self, partition: TopicPartition, move: LogMove) -> None:
+        move.may_end = True
+        self._later(partition, move, 0)
 
     def _is_under_way(self, partition: TopicPartition, move: LogMove) -> bool:
         return self._moves.get(partition) is move
@@ -73,7 +124,8 @@ class Moves:
 
     def _try(self, partition: TopicPartition, move: LogMove) -> None:
         try:
-            self._run(partition, move)
+            if self._run(partition, move) is _Result.THROTTLED:
+                self._later(partition, move, _THROTTLED_MS)
         except TidelogError as error:
             if self._is_under_way(partition, move):
                 text = "Moving %s to another log directory failed; it will be retried: %s"

@@ -1,8 +1,9 @@
-"""The settings and replicas of topics, read from a broker's copy of the cluster metadata.
+"""The settings, replicas and leaders of topics, read from a broker's copy of the cluster metadata.
 
 Recovery needs them because ``index.interval.bytes`` decides the bytes of an index, and the disk holds a topic's
 settings nowhere else. ``cluster_metadata_log`` reads the log. These records are read, and all others skipped:
-TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord (replicas), ConfigRecord of topics and brokers.
+TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord (replicas, leader, in-sync replicas),
+ConfigRecord of topics and brokers.
 The server's ``MetadataImage`` has all records. Source: Kafka's metadata records (KIP-631).
 """
 
@@ -30,6 +31,7 @@ from tidelog.storage.manager.metadata.cluster_metadata_log import (
 )
 from tidelog.storage.segment.segment_reader import Chunk
 
+_SAME_LEADER: Final = -2
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 
@@ -42,10 +44,16 @@ class TopicMetadata:
     broker_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     """Settings by broker id as text. The key "" holds the cluster-wide defaults."""
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    leaders: dict[TopicPartition, int] = field(default_factory=dict)
+    """The leader's broker id; a partition without a leader is not included."""
+    in_sync: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     """Topic ids as text, by topic name."""
     newer_records: set[str] = field(default_factory=set)
     """Types and versions of records that this release does not know. Settings may be missing."""
+    epoch: int = -1
+    """The largest epoch of a batch or a snapshot's name. With ``end_offset`` it tells which of two copies is newer."""
+    end_offset: int = 0
     _names: dict[str, str] = field(default_factory=dict)
     """Topic names by topic id."""
 
@@ -68,23 +76,34 @@ class TopicMetadata:
             case "TopicRecord":
                 self._names[fields["topicId"]] = fields["name"]
                 self.topic_ids[fields["name"]] = fields["topicId"]
-            case "PartitionRecord":
-                self._set_replicas(fields["topicId"], fields["partitionId"], fields["replicas"])
-            case "PartitionChangeRecord" if fields.get("replicas") is not None:
-                self._set_replicas(fields["topicId"], fields["partitionId"], fields["replicas"])
+            case "PartitionRecord" | "PartitionChangeRecord":
+                self._set_partition(fields)
             case "RemoveTopicRecord":
                 topic = self._names.pop(fields["topicId"], None)
                 self.replicas = {key: value for key, value in self.replicas.items() if key.topic != topic}
+                self.leaders = {key: value for key, value in self.leaders.items() if key.topic != topic}
+                self.in_sync = {key: value for key, value in self.in_sync.items() if key.topic != topic}
                 if topic is not None:
                     self.topic_ids.pop(topic, None)
                     self.topic_settings.pop(topic, None)
             case "ConfigRecord":
                 self._set_config(fields)
 
-    def _set_replicas(self, topic_id: str, partition: int, replicas: list[int]) -> None:
-        topic = self._names.get(topic_id)
-        if topic is not None:
-            self.replicas[TopicPartition(topic, partition)] = tuple(replicas)
+    def _set_partition(self, fields: Mapping[str, Any]) -> None:
+        """Set the fields that a PartitionRecord or a PartitionChangeRecord has."""
+        topic = self._names.get(fields["topicId"])
+        if topic is None:
+            return
+        partition = TopicPartition(topic, fields["partitionId"])
+        if fields.get("replicas") is not None:
+            self.replicas[partition] = tuple(fields["replicas"])
+        if fields.get("isr") is not None:
+            self.in_sync[partition] = tuple(fields["isr"])
+        leader = fields.get("leader", _SAME_LEADER)
+        if leader >= 0:
+            self.leaders[partition] = leader
+        elif leader != _SAME_LEADER:
+            self.leaders.pop(partition, None)
 
     def _set_config(self, fields: Mapping[str, Any]) -> None:
         resources = {_TOPIC_RESOURCE: self.topic_settings, _BROKER_RESOURCE: self.broker_settings}.get(
@@ -108,11 +127,15 @@ def read_topic_metadata(fs: FileSystem, log_directory: Path) -> TopicMetadata:
     next_offset = 0
     snapshots = list_snapshots(fs, directory)
     if snapshots:
-        next_offset = snapshots[-1].offset
+        next_offset, metadata.epoch = snapshots[-1]
+        metadata.end_offset = next_offset
         data = memoryview(read_whole(fs, directory / snapshots[-1].file_name))
         _apply_all(metadata, Chunk(data, valid_batches(kernel.scan_batches(data)), 0), 0)
     for chunk in read_log_chunks(fs, directory):
         _apply_all(metadata, chunk, next_offset)
+        summary = chunk.table.summary
+        metadata.epoch = max(metadata.epoch, summary.leader_epoch)
+        metadata.end_offset = max(metadata.end_offset, summary.last_offset + 1)
     return metadata
 
 

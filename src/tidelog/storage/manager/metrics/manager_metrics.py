@@ -189,9 +189,13 @@ class MetricsReporting:
         self._forget_runtime: Callable[[], None] = lambda: None
         self.on_flush = self._of_manager.on_flush
 
-    def start(self, manager: LogManager, scheduler: Scheduler) -> None:
-        """Start reporting with a started ``scheduler``. Raise ConfigError if a reporter fails; then none runs."""
-        self._of_manager.watch(manager, scheduler if self.reporters.reporters else None)
+    def start(self, manager: LogManager | None, scheduler: Scheduler) -> None:
+        """Start reporting with a started ``scheduler``. A node without logs has no ``manager``.
+
+        Raise ConfigError if a reporter fails; then none runs.
+        """
+        if manager is not None:
+            self._of_manager.watch(manager, scheduler if self.reporters.reporters else None)
         if isinstance(scheduler, ThreadScheduler):
             self._forget_runtime = watch_runtime(self.registry, scheduler)
         self.reporters.start(self.registry, scheduler)

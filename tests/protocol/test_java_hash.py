@@ -1,4 +1,4 @@
-"""The hash that determines a key's partition."""
+"""Java's hash of a text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.server.topics import internal_topics
-from tidelog.server.topics.internal_topics import string_hash
+from tidelog.protocol import java_hash
+from tidelog.protocol.java_hash import string_hash
 
 
 def plain_hash(text: str) -> int:
@@ -33,7 +33,7 @@ def test_a_long_text_takes_few_steps() -> None:
 
     def count(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal steps
-        if frame.f_code.co_filename != internal_topics.__file__:
+        if frame.f_code.co_filename != java_hash.__file__:
             return None
         steps += event == "line"
         return count

@@ -1,0 +1,1 @@
+"""Connections from this node to the other nodes of its cluster."""

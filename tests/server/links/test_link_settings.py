@@ -1,0 +1,159 @@
+"""The connections to other nodes have the security that a node's own configuration gives to their listener."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from server.security.certificates import write_files
+from server.security.logins import PASSWORD, SecureHome
+from tidelog.client import Address, AuthenticationError, ClientSettings, open_connection
+from tidelog.client.model.errors import ClientError
+from tidelog.client.security.sasl_login import SaslLogin
+from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
+from tidelog.protocol.api_key import ApiKey
+from tidelog.server.links.link_settings import broker_link_settings, controller_link_settings
+
+MODULE = "org.apache.kafka.common.security"
+LISTENERS = {
+    "node.id": "3",
+    "controller.listener.names": "Ctl,OTHER",
+    "inter.broker.listener.name": "Inner",
+    "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,CTL:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,BOTH:SASL_SSL",
+}
+
+
+def config(**texts: str) -> BrokerConfig:
+    own = {key.replace("_", "."): text for key, text in texts.items()}
+    return BrokerConfig.load(overrides={**LISTENERS, **own})
+
+
+def plain(listener: str, password: str = PASSWORD) -> Mapping[str, str]:
+    jaas = f'{MODULE}.plain.PlainLoginModule required username="alice" password="{password}" user_bob="b";'
+    return {f"listener.name.{listener}.plain.sasl.jaas.config": jaas}
+
+
+def test_each_listener_has_its_mechanism_and_its_login() -> None:
+    scram = f'{MODULE}.scram.ScramLoginModule required username="controller" password="c";'
+    found = config(
+        **plain("inner"),
+        **{"listener.name.ctl.scram-sha-256.sasl.jaas.config": scram},
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        sasl_mechanism_controller_protocol="SCRAM-SHA-256",
+    )
+    assert broker_link_settings(found).security.sasl == SaslLogin(mechanism="PLAIN", user="alice", password=PASSWORD)
+    assert controller_link_settings(found).security.sasl is None, "its listener is PLAINTEXT"
+    secure = {"listener.security.protocol.map": "INNER:PLAINTEXT,CTL:SASL_PLAINTEXT"}
+    texts = {name: setting.text for name, setting in found.static.items()}
+    with_sasl = BrokerConfig.load(overrides={**texts, **secure})
+    login = controller_link_settings(with_sasl).security.sasl
+    assert login == SaslLogin(mechanism="SCRAM-SHA-256", user="controller", password="c")
+    assert broker_link_settings(with_sasl).security.sasl is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "mistake"),
+    [
+        ({}, r"sasl\.mechanism\.inter\.broker\.protocol: GSSAPI is not supported"),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "PLAIN"},
+            r"listener\.name\.inner\.plain\.sasl\.jaas\.config has to be set",
+        ),
+        ({"listener.security.protocol.map": "CTL:PLAINTEXT"}, "INNER has no known protocol"),
+        (
+            {"listener.security.protocol.map": "INNER:SSL", "listener.name.inner.ssl.truststore.location": "/no/file"},
+            r"listener\.name\.inner\.ssl\.truststore\.location",
+        ),
+    ],
+)
+def test_a_mistake_is_named_by_the_key_in_the_file(texts: Mapping[str, str], mistake: str) -> None:
+    with pytest.raises(ConfigError, match=mistake):
+        broker_link_settings(config(**texts))
+
+
+def test_a_controllers_listener_without_a_protocol_is_plaintext_like_in_kafka() -> None:
+    texts = {key: text for key, text in LISTENERS.items() if key != "listener.security.protocol.map"}
+    assert controller_link_settings(BrokerConfig.load(overrides=texts)).security.tls is None
+
+
+def test_times_and_buffers() -> None:
+    numbers = {
+        "replica.socket.timeout.ms": "30001",
+        "controller.socket.timeout.ms": "30002",
+        "socket.connection.setup.timeout.ms": "7",
+        "socket.connection.setup.timeout.max.ms": "8",
+        "connections.max.idle.ms": "9",
+        "listener.security.protocol.map": "INNER:PLAINTEXT,CTL:PLAINTEXT",
+    }
+    brokers, controllers = (make(config(**numbers)) for make in (broker_link_settings, controller_link_settings))
+    assert (brokers.request_timeout_ms, controllers.request_timeout_ms) == (30_001, 30_002)
+    for found in (brokers, controllers):
+        assert (found.connection_setup_timeout_ms, found.connection_setup_timeout_max_ms) == (7, 8)
+        assert found.connections_max_idle_ms == 9
+        assert found.receive_buffer_bytes == found.send_buffer_bytes == -1
+    buffered = broker_link_settings(config(**numbers, replica_socket_receive_buffer_bytes="4096"))
+    assert buffered.receive_buffer_bytes == 4096
+
+
+def connect(settings: ClientSettings, port: int) -> None:
+    async def work() -> None:
+        connection = await open_connection(Address("localhost", port), settings)
+        await connection.send(ApiKey.METADATA, {"topics": []})
+        connection.close()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_a_node_authenticates_to_a_listener_like_its_own(tmp_path: Path) -> None:
+    """The settings that make a listener with TLS, SASL or both make the connections to it as well."""
+    files = write_files(tmp_path / "own")
+    trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(files.authority)}
+    own = {**trusted, "ssl.keystore.type": "PEM", "ssl.keystore.location": str(files.server)}
+    with SecureHome(tmp_path / "server") as home:
+        for listener, texts in (
+            ("TLS", own),
+            ("MUTUAL", own),
+            ("SASL", plain("sasl")),
+            ("BOTH", {**own, **plain("both")}),
+        ):
+            protocols = LISTENERS["listener.security.protocol.map"] + ",MUTUAL:SSL"
+            mechanism = {"sasl.mechanism.inter.broker.protocol": "PLAIN", "inter.broker.listener.name": listener}
+            settings = broker_link_settings(
+                config(**{"listener.security.protocol.map": protocols, **mechanism, **texts})
+            )
+            connect(settings, home.listener(listener).port)
+        wrong = broker_link_settings(
+            config(
+                inter_broker_listener_name="SASL",
+                sasl_mechanism_inter_broker_protocol="PLAIN",
+                **plain("sasl", "another secret"),
+            )
+        )
+        with pytest.raises(AuthenticationError, match="refuses user alice"):
+            connect(wrong, home.listener("SASL").port)
+        unknown = broker_link_settings(config(inter_broker_listener_name="TLS"))
+        with pytest.raises(ClientError, match="certificate"):
+            connect(unknown, home.listener("TLS").port)
+        assert isinstance(unknown.security.tls, ssl.SSLContext)
+        assert unknown.security.tls.check_hostname
+        unnamed = config(
+            inter_broker_listener_name="TLS", **{"listener.name.tls.ssl.endpoint.identification.algorithm": ""}
+        )
+        context = broker_link_settings(unnamed).security.tls
+        assert context is not None
+        assert not context.check_hostname
+
+
+def test_the_brokers_links_have_the_addresses_of_the_metadata(tmp_path: Path) -> None:
+    with SecureHome(tmp_path) as home:
+
+        async def ask() -> int:
+            response = await home.server.links.send(1, ApiKey.METADATA, {"topics": []})
+            return int(response.controller_id)
+
+        assert home.run(ask) == 1
