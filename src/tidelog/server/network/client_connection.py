@@ -35,8 +35,8 @@ class ClientConnection:
     throttle_ms: int = 0
     """The throttle time after the current response. The connection is not read for that time."""
     is_exempt: bool = False
-    """True for another node of the cluster: its requests count for no client quota. Handlers of requests that only
-    nodes may send set it after they have authorized the node."""
+    """True if the current request does not count for the client's request quota. The dispatcher resets it for each
+    request. A handler sets it before it first waits, so that all of the request's time is exempt."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

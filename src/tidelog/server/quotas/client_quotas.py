@@ -13,9 +13,14 @@ rate                                                        of the API the clien
 
 Quotas of IP addresses limit connections, not clients: see ``address_quotas``. A client above its quota gets its
 throttle time in the response. Its connection is not read for that time, whether the client waits or not. A throttled
-Fetch response still has the records that were read. Kafka sends none, and the client fetches them again. Requests of
-followers, and others that only nodes of the cluster may send, are exempt. A crash loses the counts: the rates start
-again at 0. Thread rule: the event loop only.
+Fetch response still has the records that were read. Kafka sends none, and the client fetches them again. A crash loses
+the counts: the rates start again at 0. Thread rule: the event loop only.
+
+A request may be exempt from the request quota (``ClientConnection.is_exempt``); its connection is not. Exempt are Fetch
+of followers, WriteTxnMarkers and Produce without acks. At a controller's listener these are exempt: Fetch,
+FetchSnapshot, AlterPartition, Envelope and DescribeQuorum. Followers have no consumer quota either. An unauthorized
+request is never exempt. In Kafka, a follower's unauthorized Fetch is.
+
 Source: Kafka's ``ClientQuotaManager``, ``ClientRequestQuotaManager``, ``RequestHandlerHelper`` (KIP-13, KIP-124,
 KIP-219, KIP-599).
 """
@@ -62,9 +67,9 @@ class ClientQuotas:
     def throttle(self, context: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
         """Count the bytes ``produced`` and ``fetched``, and return the client's throttle time in ms. The client's
         connection is not read for that time."""
-        if not self.is_on or context.client.is_exempt:
+        if not self.is_on:
             return 0
-        waits = [self._wait_ms(REQUEST_PERCENTAGE, context, longest_ms=self._window_ms)]
+        waits = [0] if context.client.is_exempt else [self._wait_ms(REQUEST_PERCENTAGE, context, self._window_ms)]
         for key, count in ((PRODUCER_BYTE_RATE, produced), (CONSUMER_BYTE_RATE, fetched)):
             if count:
                 self._count(key, context, count)
@@ -74,8 +79,7 @@ class ClientQuotas:
 
     def max_fetch_bytes(self, context: RequestContext) -> int | None:
         """Return the most bytes for one Fetch response, or None without a limit: the quota of all windows but one."""
-        is_limited = self.is_on and not context.client.is_exempt
-        found = self._find(CONSUMER_BYTE_RATE, context) if is_limited else None
+        found = self._find(CONSUMER_BYTE_RATE, context) if self.is_on else None
         most = math.inf if found is None else found.limit * (self._windows - 1) * self._window_ms / 1000
         return int(most) if math.isfinite(most) else None
 

@@ -1,4 +1,4 @@
-"""DescribeCluster at a controller's listener: the controllers, for administrators who bootstrap there (KIP-919)."""
+"""DescribeCluster and DescribeQuorum at a controller's listener, for administrators who bootstrap there (KIP-919)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.protocol.metadata import NOT_REQUESTED
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER
+from tidelog.server.handlers.cluster import descriptions
 from tidelog.server.network.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ def describe_cluster(
         "brokers": list(_controllers(image.controllers, context.listener)),
         "cluster_authorized_operations": operations if request.include_cluster_authorized_operations else NOT_REQUESTED,
     }
+
+
+def describe_quorum(
+    node: ClusterNode, context: RequestContext, request: wire.DescribeQuorumRequest
+) -> wire.DescribeQuorumResponse:
+    """Return the broker's response. Here it is exempt from the request quota, as in ``handleRaftRequest``."""
+    response = descriptions.describe_quorum(node, context, request)
+    context.client.is_exempt = True
+    return response
 
 
 def _controllers(controllers: Mapping[int, Mapping[str, Any]], listener: str) -> Iterator[wire.DescribeClusterBroker]:

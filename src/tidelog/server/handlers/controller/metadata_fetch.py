@@ -2,7 +2,8 @@
 
 A request has one topic with one partition, ``__cluster_metadata-0``: by its fixed id from Fetch version 13 on, by its
 name before and in FetchSnapshot. Responses name this controller and its endpoint, from Fetch version 17 and
-FetchSnapshot version 1 on. Both APIs need CLUSTER_ACTION. Source: Kafka's ``KafkaRaftClient``, ``RaftUtil``.
+FetchSnapshot version 1 on. Only nodes may use them (``Handler.of_nodes``). Source: Kafka's ``KafkaRaftClient``,
+``RaftUtil``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from tidelog.protocol.errors import ApiError, ErrorCode, error_code_of
 from tidelog.protocol.fetch_response import SnapshotId
 from tidelog.protocol.messages import NO_ID
 from tidelog.replication.observer_messages import FetchedMetadata, MetadataFetch, SnapshotFetch
-from tidelog.server.authorization.operation import Operation
 from tidelog.server.metadata.kraft.metadata_log import METADATA_TOPIC_ID
 from tidelog.server.metadata.kraft.quorum import ObserverKey
 from tidelog.server.network.request_context import RequestContext
@@ -34,8 +34,6 @@ _SNAPSHOT_ENDPOINTS: Final = 1
 
 async def fetch(node: ClusterNode, context: RequestContext, request: Any) -> Mapping[str, Any]:
     """Return records of the metadata log. ``request`` is kio's."""
-    node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    context.client.is_exempt = True
     _require_cluster(node, request.cluster_id)
     wanted = _wanted(context.version, request)
     if min(wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch) < 0:
@@ -100,8 +98,6 @@ async def fetch_snapshot(
     node: ClusterNode, context: RequestContext, request: wire.FetchSnapshotRequest
 ) -> Mapping[str, Any]:
     """Return a part of a snapshot."""
-    node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    context.client.is_exempt = True
     _require_cluster(node, request.cluster_id)
     parts = [(topic.name, part) for topic in request.topics for part in topic.partitions]
     if len(request.topics) != 1 or len(parts) != 1:

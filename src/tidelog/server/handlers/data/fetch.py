@@ -81,7 +81,7 @@ def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> EncodedResponse | Awaitable[EncodedResponse]:
     fetch = begin_fetch(context.version, request, broker.fetch_sessions, broker.timers.monotonic_ms())
-    limits = FetchLimits.of(context.version, request, _most_bytes(broker, context))
+    limits = FetchLimits.of(context.version, request, _most_bytes(broker, context, request))
     if limits.is_followers:
         limits = replace(limits, throttles=partial(broker.replicas.throttles, replica_id=limits.replica_id))
     if broker.selects_by_rack and not limits.leader_only and request.rack_id:
@@ -105,9 +105,11 @@ def _selector(broker: Broker, context: RequestContext, request: FetchRequest) ->
     )
 
 
-def _most_bytes(broker: Broker, context: RequestContext) -> int:
-    """Return the most bytes of a response. A client with a quota gets less, so that its throttle time stays bounded."""
-    most, of_quota = broker.config.number("fetch.max.bytes"), broker.quotas.max_fetch_bytes(context)
+def _most_bytes(broker: Broker, context: RequestContext, request: FetchRequest) -> int:
+    """Return the most bytes of a response. A consumer with a quota gets less, so that its throttle time stays
+    bounded."""
+    most = broker.config.number("fetch.max.bytes")
+    of_quota = None if request.replica_state.replica_id >= 0 else broker.quotas.max_fetch_bytes(context)
     return most if of_quota is None else min(most, of_quota)
 
 
@@ -146,7 +148,7 @@ def _respond(broker: Broker, context: RequestContext, fetch: FetchContext, found
     response = FetchResponse(
         responses=tuple(_by_topic(selected.results)),
         error_code=selected.error,
-        throttle_time=broker.quotas.throttle(context, fetched=found.size),
+        throttle_time=broker.quotas.throttle(context, fetched=0 if context.client.is_exempt else found.size),
         session_id=selected.session_id,
         node_endpoints=leaders.endpoints,
     )

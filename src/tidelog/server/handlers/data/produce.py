@@ -77,6 +77,7 @@ def refuse(_context: RequestContext, request: ProduceRequest, error: TidelogErro
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResult | Awaitable[ProduceResult]:
+    context.client.is_exempt = request.acks == _NO_ACKS
     produce = _Produce(broker, context, request)
     produce.validate()
     pending = produce.pending

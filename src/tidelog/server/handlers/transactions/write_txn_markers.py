@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model import TidelogError, TopicPartition
@@ -23,12 +23,16 @@ _AT_ONCE: Final = 100
 """Markers to begin before other tasks of the event loop get a turn."""
 
 
-async def handle(
+def handle(
     broker: Broker, context: RequestContext, request: wire.WriteTxnMarkersRequest
-) -> wire.WriteTxnMarkersResponse:
+) -> Awaitable[wire.WriteTxnMarkersResponse]:
     if not broker.authorizer.allows(context, Operation.ALTER, CLUSTER, log_denial=False):
         broker.authorizer.require(context, Operation.CLUSTER_ACTION)
     context.client.is_exempt = True
+    return _write(broker, request)
+
+
+async def _write(broker: Broker, request: wire.WriteTxnMarkersRequest) -> wire.WriteTxnMarkersResponse:
     tasks = [
         asyncio.ensure_future(broker.transactions.write_markers(_marker(marker), _partitions(marker)))
         async for marker in yielding_to_loop(request.markers, _AT_ONCE)
