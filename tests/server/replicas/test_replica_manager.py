@@ -16,6 +16,7 @@ from server.replicas.replica_harness import NODE, T0, ReplicaHarness, records, s
 from tidelog.model import StorageError, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.metadata.partition_state import LOST, UNASSIGNED
+from tidelog.server.replicas import replica_manager
 from tidelog.storage.checkpoint import MetaProperties
 from tidelog.storage.fs import LOCAL
 
@@ -207,6 +208,37 @@ def test_a_replica_in_an_offline_directory_is_not_created_elsewhere(two: Replica
     assert not two.partition().is_online
     assert two.logs.partitions() == []
     assert not list((known.path.parent / "two").glob("t-0*"))
+
+
+def test_changes_of_a_replica_in_an_offline_directory_have_one_line(
+    two: ReplicaHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = two.logs.online[0]
+    two.create("t", **BOTH, directories=(known.id, UNASSIGNED))
+    fail(two, known.path)
+    caplog.set_level(logging.ERROR, replica_manager.__name__)
+    caplog.clear()
+    for number in range(1, 4):
+        two.change(T0, leader_epoch=number, partition_epoch=number)
+    (line,) = caplog.messages
+    assert line.startswith("Cannot create the log of t-0: ")
+
+
+def test_another_reason_has_a_line_of_its_own(
+    harness: ReplicaHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reasons = iter(["full", "full", "gone", "", "gone"])
+
+    def get_or_create(*_: object, **__: object) -> None:
+        if reason := next(reasons):
+            raise StorageError(reason)
+
+    monkeypatch.setattr(harness.logs, "get_or_create", get_or_create)
+    caplog.set_level(logging.ERROR, replica_manager.__name__)
+    harness.create("t")
+    for number in range(1, 5):
+        harness.change(T0, partition_epoch=number)
+    assert [line.rpartition(": ")[2] for line in caplog.messages] == ["full", "gone", "gone"]
 
 
 def test_waiting_for_replication_ends_when_the_directory_fails(two: ReplicaHarness) -> None:

@@ -151,6 +151,8 @@ class ReplicaManager:
         self.fetchers: FetcherManager | None = None
         """The fetchers; None before this broker follows a partition."""
         self._listeners = LeaderListeners()
+        self._log_errors: dict[TopicPartition, str] = {}
+        """The reasons why replicas have no log. Each change of such a replica tries again."""
         self._latest_change: asyncio.Task[None] | None = None
         """The task that carries out the latest change."""
 
@@ -403,6 +405,7 @@ class ReplicaManager:
         if self.fetchers is not None:
             self.fetchers.remove(partition)
         partition.mark_deleted()
+        self._log_errors.pop(partition.topic_partition, None)
         self._listeners.resigned(partition)
 
     def _update_configs(self, topics: list[str]) -> None:
@@ -411,7 +414,8 @@ class ReplicaManager:
             self.logs.update_topic_config(topic)
 
     def _create_logs(self, replicas: list[_LocalReplica]) -> None:
-        """Create missing logs and write missing topic ids, in a background thread."""
+        """Create missing logs and write missing topic ids, in a background thread. An error that persists, such as an
+        offline log directory, is logged once."""
         for replica in replicas:
             directory_id = replica.state.directory_of(self._node_id)
             known = self.logs.directory_of(directory_id) is not None
@@ -424,7 +428,11 @@ class ReplicaManager:
                     syncs=False,
                 )
             except TidelogError as error:
-                _log.error("Cannot create the log of %s: %s", replica.topic_partition, error)
+                if self._log_errors.get(replica.topic_partition) != str(error):
+                    self._log_errors[replica.topic_partition] = str(error)
+                    _log.error("Cannot create the log of %s: %s", replica.topic_partition, error)
+            else:
+                self._log_errors.pop(replica.topic_partition, None)
         self.logs.sync_directories()
 
     def _delete_logs(self, gone: list[TopicPartition]) -> None:
