@@ -91,8 +91,8 @@ class Wanted(NamedTuple):
 
 class FetchExchange:
     def __init__(self, leader: str, send: SendFetch, fields: Callable[[], FetchFields]) -> None:
-        """``leader`` names the broker in errors. ``fields`` returns the fields of the next request."""
-        self._leader = leader
+        """``leader`` names the broker in errors and log lines. ``fields`` returns the fields of the next request."""
+        self.leader = leader
         self._send = send
         self._fields = fields
         self._session = FetchSessionHandler()
@@ -124,7 +124,7 @@ class FetchExchange:
         )
         if not self._session.receive(head):
             raise DisconnectedError(
-                f"a Fetch response of {self._leader} cannot be used: {self._session.problem}"
+                f"a Fetch response of {self.leader} cannot be used: {self._session.problem}"
                 f" ({error_text(response.error_code)})"
             )
         return FetchAnswer(

@@ -8,7 +8,8 @@ the same time. A fetcher has at most two responses in memory.
 ======================================  ==============================================================================
 event                                   effect
 ======================================  ==============================================================================
-a request fails                         its partitions back off
+a request fails                         its partitions back off. Each error has a line in the log once, until a
+                                        request succeeds again, which has a line too
 no partition can be fetched             the fetcher waits for ``wake``, or for the end of a back-off
 ``stop``                                the pass in progress ends, and a fetch in progress is given up
 another error                           the task ends, and ``on_failure`` gets the error
@@ -32,11 +33,16 @@ from tidelog.following.followed_replica import ReplicaT
 from tidelog.following.log_work import SHORT_PASS_BYTES
 from tidelog.model import TopicPartition
 from tidelog.replication.follower_events import FetchPosition
+from tidelog.runtime.repeated_errors import RepeatedErrors
 
 _IDLE_S: Final = 0.5
 """The longest wait of a fetcher without partitions to fetch."""
 
 _log = logging.getLogger(__name__)
+
+
+def _no_failures() -> RepeatedErrors:
+    return RepeatedErrors(_log, "Fetches from %s fail, and are tried again: %s", logging.WARNING)
 
 
 async def _at_once() -> None:
@@ -66,6 +72,8 @@ class Fetcher(Generic[ReplicaT]):
         self._wake = asyncio.Event()
         self._is_stopped = False
         self._is_fetching = False
+        self._failures = _no_failures()
+        """The failures since the last response."""
         self._writing: asyncio.Task[None] | None = None
         """The work on the last response with records."""
         self.task = asyncio.get_running_loop().create_task(self._run())
@@ -123,7 +131,7 @@ class Fetcher(Generic[ReplicaT]):
             if setup.gives_up(error):
                 raise
             self._is_fetching = False
-            _log.info("A fetch failed: %s", error)
+            self._failures.note(setup.exchange.leader, error)
             now_ms, code = setup.now_ms(), error.code
             await setup.runner.execute(
                 [(replica, replica.follower.request_failed(at, now_ms, code)) for replica, at in asked.items()]
@@ -131,6 +139,10 @@ class Fetcher(Generic[ReplicaT]):
             return None
         finally:
             self._is_fetching = False
+        if self._failures.counts:
+            leader, failures = setup.exchange.leader, self._failures.counts.total()
+            _log.info("Fetches from %s succeed again; %d failed", leader, failures)
+            self._failures = _no_failures()
         return answer
 
     async def _take(self, asked: Mapping[ReplicaT, FetchPosition], answer: FetchAnswer) -> None:

@@ -229,7 +229,7 @@ class Follower:
             return self.listed(asked, ListedPartition(error_code=error_code), now_ms)
         if self.phase is not Phase.FETCHING or not asked.is_at(self._position()):
             return ()
-        return self._back_off(error_code, now_ms)
+        return self._back_off(error_code, now_ms, is_of_request=True)
 
     # --- reports of the driver ---
 
@@ -356,12 +356,18 @@ class Follower:
                 return self._fail(error_code, text.format(epoch=position.leader_epoch, offset=position.offset))
         return self._back_off(error_code, now_ms)
 
-    def _back_off(self, error_code: int, now_ms: int, message: str = "") -> Commands:
+    def _back_off(self, error_code: int, now_ms: int, message: str = "", *, is_of_request: bool = False) -> Commands:
         self.phase = Phase.DELAYED
         self.ready_at_ms = now_ms + self._backoff_ms
-        needs_metadata = error_code in METADATA_ERRORS
-        until_ms = self.ready_at_ms
-        return (BackOff(error_code=error_code, until_ms=until_ms, needs_metadata=needs_metadata, message=message),)
+        return (
+            BackOff(
+                error_code=error_code,
+                until_ms=self.ready_at_ms,
+                needs_metadata=error_code in METADATA_ERRORS,
+                message=message,
+                is_of_request=is_of_request,
+            ),
+        )
 
     def _fail_topic_id(self, found: uuid.UUID | None) -> Commands:
         self.stop()

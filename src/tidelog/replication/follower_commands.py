@@ -104,6 +104,8 @@ class BackOff:
     """True if the error can mean that the partition's leader or topic has changed."""
     message: str = ""
     """The reason why records were refused. It is empty for an error of the leader or of the connection."""
+    is_of_request: bool = False
+    """True if the error is that of a request, and so of all its partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,10 +43,10 @@ def log_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], list
         yield lambda text: [one.getMessage() for one in list(caplog.records) if text in one.getMessage()]
 
 
-def require_pauses(cluster: LocalCluster, lines: Callable[[], list[str]]) -> None:
-    """Wait until there are further lines of failed attempts, and check that attempts have pauses between them."""
-    start, before = time.monotonic(), len(lines())
-    cluster.wait_for(lambda: len(lines()) >= before + ATTEMPTS)
+def require_pauses(cluster: LocalCluster, attempts: Callable[[], int]) -> None:
+    """Wait for further failed attempts, and check that they have pauses between them."""
+    start, before = time.monotonic(), attempts()
+    cluster.wait_for(lambda: attempts() >= before + ATTEMPTS)
     assert (time.monotonic() - start) * 1000 >= (ATTEMPTS - 1) * BACKOFF_MS
 
 
@@ -74,7 +74,7 @@ def test_records_that_the_leaders_disk_has_damaged_are_refused(
         file.seek(position)
         file.write(b"T")
     cluster.heal(2)
-    require_pauses(cluster, lambda: log_lines("t-0 is fetched again from broker 1 after a back-off"))
+    require_pauses(cluster, lambda: len(log_lines("t-0 is fetched again from broker 1 after a back-off")))
     (line,) = log_lines("are refused, and will be fetched again")
     assert line.startswith("Records of t-0 from broker 1 at offset 2 are refused")
     assert "the CRC of a batch that the leader sent does not match" in line
@@ -94,6 +94,7 @@ class FaultyLink:
     def __init__(self, port: int) -> None:
         self.fault: Callable[[bytes, asyncio.StreamWriter], None] | None = None
         self.delay_s = 0.0
+        self.connections = 0
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -108,6 +109,7 @@ class FaultyLink:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         self._tasks.add(asyncio.get_running_loop().create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -185,15 +187,18 @@ def test_a_broken_connection_between_brokers(
     for value in (b"second", b"third"):
         cluster.produce(value, acks=1)
 
-    def failures() -> list[str]:
-        return [line for line in log_lines("A fetch failed: ") if any(one in line for one in text.split("|"))]
-
-    require_pauses(cluster, failures)
-    assert "broker 1 at 127.0.0.1:" in failures()[0]
+    require_pauses(cluster, lambda: link.connections)
+    failures = log_lines("Fetches from broker 1 fail, and are tried again: ")
+    assert "broker 1 at 127.0.0.1:" in failures[0]
+    assert any(one in line for one in text.split("|") for line in failures)
+    assert len(failures) == len(set(failures)), "an error has one line"
+    assert not log_lines("succeed again")
     link.fault = None
     cluster.produce(b"fourth")
     require_equal(cluster, 1, 2)
     assert cluster.log(2).end_offset == 4
+    assert len(log_lines("Fetches from broker 1 succeed again; ")) == 1
+    assert not log_lines("t-0 is fetched again"), "partitions have no lines of their own"
     cluster.run(link.stop)
 
 
@@ -204,7 +209,7 @@ def test_a_slow_connection_between_brokers(cluster: LocalCluster, log_lines: Cal
     link.delay_s = 0.005
     cluster.produce(*(b"%0200d" % number for number in range(200)))  # 40 pieces of 1 KiB
     require_equal(cluster, 1, 2)
-    assert not log_lines("A fetch failed: ")
+    assert not log_lines("are tried again: ")
     cluster.run(link.stop)
 
 

@@ -88,5 +88,5 @@ def test_each_event_has_its_line(cluster: Cluster, tmp_path: Path, caplog: pytes
         return [line for line in LINES if not any(map(pattern_of(line).fullmatch, found))]
 
     have_all_faults(cluster, tmp_path / "second", messages)
-    assert len(LINES) == 9
+    assert len(LINES) == 10
     cluster.wait_for(lambda: not missing())

@@ -252,13 +252,14 @@ class FetcherManager:
                 f"{replica.partition} from broker {replica.served.leader} at offset {replica.log.end_offset}",
                 CorruptRecordError(command.message),
             )
-        _log.info(
-            "%s is fetched again from broker %d after a back-off of %d ms: %s",
-            replica.partition,
-            replica.served.leader,
-            self._setup.settings.fetch_backoff_ms,
-            error_text(command.error_code),
-        )
+        if not command.is_of_request:  # such an error has one line, of the fetcher
+            _log.info(
+                "%s is fetched again from broker %d after a back-off of %d ms: %s",
+                replica.partition,
+                replica.served.leader,
+                self._setup.settings.fetch_backoff_ms,
+                error_text(command.error_code),
+            )
 
     def failed(self, replica: PartitionFollower, command: Fail) -> None:
         _log.error("%s is not fetched until it has a new leader epoch: %s", replica.partition, command.message)
