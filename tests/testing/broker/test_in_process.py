@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tidelog.model import ConfigError, UnknownTopicOrPartitionError
+from tidelog.model import ConfigError, StorageError, UnknownTopicOrPartitionError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.testing import Broker
+from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -91,6 +94,58 @@ def test_a_kill_and_a_stop_of_what_does_not_run_are_no_errors(broker: Broker) ->
     broker.start()
     broker.stop()
     broker.stop()
+
+
+def fail_disk(broker: Broker) -> None:
+    """Let every later write fail, like a disk that is gone."""
+    error = StorageError("the disk is gone", path=broker.directory)
+    error.__cause__ = OSError(errno.EIO, "Input/output error")
+    logs = broker.server.logs
+
+    def fail() -> None:
+        logs._directories.note_failure(error)
+        logs.handle_failures()
+
+    broker.call(fail)
+
+
+@pytest.mark.parametrize("manual_time", [False, True])
+def test_a_broker_without_a_log_directory_ends_by_itself(*, manual_time: bool) -> None:
+    with Broker(manual_time=manual_time) as broker:
+        broker.create_topic("t")
+        produce(broker, b"one")
+        failures = [broker.failure]
+        fail_disk(broker)
+        broker.wait_for(lambda: not broker.is_running)
+        failures.append(broker.failure)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", broker.own_port), timeout=PATIENCE_S)
+        broker.stop()
+        broker.start()
+        assert broker.is_running
+        assert [*failures, broker.failure] == [None, "every log directory has failed", None]
+        produce(broker, b"two")
+        assert values(broker) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("end", [Broker.stop, Broker.kill])
+def test_a_broker_that_ends_by_itself_ends_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[Broker], None]
+) -> None:
+    broker = Broker(tmp_path)
+    broker.start()
+    stop, stops = broker.server.stop, []
+
+    async def counted(**options: bool) -> None:
+        stops.append(options)
+        await stop(**options)
+
+    monkeypatch.setattr(broker.server, "stop", counted)
+    fail_disk(broker)
+    end(broker)
+    assert stops == [{}]
+    assert not broker.is_running
+    broker.close()
 
 
 def test_a_given_directory_stays_and_a_temporary_one_goes(tmp_path: Path) -> None:

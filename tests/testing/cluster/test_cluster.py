@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from tidelog.model import UnknownTopicOrPartitionError
+from tidelog.model import StorageError, UnknownTopicOrPartitionError
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.testing import CONTROLLER, ApiKey, Cluster
 from tidelog.testing.broker.loop_thread import PATIENCE_S
@@ -298,3 +299,25 @@ def test_requests_of_a_broker_and_of_the_controller_fail(cluster: Cluster) -> No
     assert cluster.controller.has_faults
     cluster.controller.forget_faults()
     assert not cluster.controller.has_faults
+
+
+def test_a_broker_without_a_log_directory_ends_by_itself(cluster: Cluster) -> None:
+    cluster.create_topic("t")
+    failing = cluster.brokers[cluster.leader("t")]
+    error = StorageError("the disk is gone", path=failing.directory)
+    error.__cause__ = OSError(errno.EIO, "Input/output error")
+    cluster.call(lambda: failing.server.logs._directories.note_failure(error))
+    failing.wait_for(lambda: not failing.is_running)
+    assert failing.failure == "every log directory has failed"
+    assert cluster.wait_for_leader("t") != failing.node_id
+    produce(cluster, b"a")
+    failing.start()
+    cluster.wait_until_in_sync("t")
+
+
+def test_a_broker_with_a_fatal_failure_ends_by_itself(cluster: Cluster) -> None:
+    cluster.call(lambda: cluster.brokers[2].server._fail("a reason"))
+    cluster.wait_for(lambda: not cluster.brokers[2].is_running)
+    assert [broker.failure for broker in cluster.brokers.values()] == [None, "a reason", None]
+    cluster.start()
+    assert all(broker.is_running for broker in cluster.brokers.values())

@@ -153,6 +153,7 @@ class Broker(InProcessNode):
         if self._time is None:
             server = Server(config, self._dispatcher, controller_service=ControllerDispatcher, fs=self._files)
         else:
+            self._end_timers()  # The earlier broker may have ended by itself.
             clock = self._time.clock
             self._timers = ClientTimers(clock, self._thread.loop)
             server = Server(

@@ -11,6 +11,8 @@ stop       a clean shutdown: logs are flushed and closed, and the marker is writ
            are
 kill       the state after ``kill -9``: written data is there, but nothing is flushed, closed, trimmed or marked. The
            next start recovers it. Connections end without a response
+failure    that of ``stop``, as far as the failure lets it. A node ends itself as its process would, for example after
+           its last log directory has failed. ``failure`` has the reason
 =========  ==========================================================================================================
 
 Thread rule: any one thread except the loop's. ``call`` and ``run`` reach the loop.
@@ -18,9 +20,11 @@ Thread rule: any one thread except the loop's. ``call`` and ``run`` reach the lo
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,7 +44,11 @@ Result = TypeVar("Result")
 class InProcessNode(ABC):
     server: ClusterNode
     """The running node. Only its loop may look at its state."""
+    failure: str | None = None
+    """The reason why the node has ended by itself since its last start, as ``tidelog serve`` reports it."""
     _faults: Faults
+    _ending: asyncio.Task[None] | None = None
+    """The end after a failure."""
 
     def __init__(self, directory: Path, configs: Mapping[str, str], thread: LoopThread) -> None:
         """Reserve the port. ``configs`` are the node's own settings by Kafka's keys."""
@@ -69,19 +77,25 @@ class InProcessNode(ABC):
     # --- its life ---
 
     def start(self) -> None:
-        """Return when requests are served. Raise ConfigError, or an error from loading the data."""
+        """Return when requests are served, or once the node has failed. Raise ConfigError, or an error from loading the
+        data."""
         self.run(self.begin)
 
     async def begin(self) -> None:
         """Start like ``start``. Thread rule: the loop's."""
-        self._files = KillableFiles()
-        self.server = self._made()
+        self.server = self._renewed()
         await self.server.start()
+        if self.failure is not None:
+            await self.end()
 
     def stop(self) -> None:
         """Shut down cleanly. Idempotent."""
         if self.is_running:
-            self.run(self.server.stop)
+            self.run(self.end)
+
+    async def end(self) -> None:
+        """Shut down like ``stop``. Thread rule: the loop's."""
+        await (self._ending or self.server.stop())
 
     def kill(self) -> None:
         """End the node like ``kill -9`` ends a process; see the module."""
@@ -151,12 +165,31 @@ class InProcessNode(ABC):
     def _made(self) -> ClusterNode:
         """Return a new node that has opened nothing. Its dispatcher has ``self._faults``. Thread rule: the loop's."""
 
+    def _renewed(self) -> ClusterNode:
+        self._files = KillableFiles()
+        self.failure = self._ending = None
+        server = self._made()
+        server.on_failure = partial(self._on_failure, server)
+        return server
+
     async def _die(self) -> None:
         self._files.kill()
         for listener in self.server.listeners:
             listener.close()
         with contextlib.suppress(TidelogError):
-            await self.server.stop(hands_over=False)
+            await (self._ending or self.server.stop(hands_over=False))
+
+    def _on_failure(self, server: ClusterNode, reason: str) -> None:
+        """End the node as its process does (``server.process``). A node that ends already, or has ended, goes on."""
+        if server.state is BrokerState.RUNNING and self._ending is None:
+            self._ending = server.loop.create_task(self._end_failed(server))
+        elif server.state is not BrokerState.STARTING:
+            return
+        self.failure = self.failure or reason
+
+    async def _end_failed(self, server: ClusterNode) -> None:
+        with contextlib.suppress(TidelogError):
+            await server.stop()
 
     def _plan(self, fault: Fault) -> None:
         self.call(lambda: self._faults.plan(fault))

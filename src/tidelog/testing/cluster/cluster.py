@@ -134,7 +134,7 @@ class Cluster:
             self.heal()
             running = [broker for broker in self.brokers.values() if broker.is_running]
             if self.controller.is_running:
-                self._run_all([broker.server.stop for broker in running])
+                self._run_all([broker.end for broker in running])
                 self.controller.stop()
             for broker in running:
                 broker.kill()
