@@ -88,6 +88,51 @@ def test_several_requests_are_in_flight_and_each_gets_its_response() -> None:
     with_peer(script, use)
 
 
+def test_requests_keep_their_order_while_the_peer_does_not_read() -> None:
+    """Requests fill the socket's buffers, later ones wait, and one comes just as the buffers have space again. It may
+    not overtake those that wait."""
+    reads, order = asyncio.Event(), list[str]()
+
+    async def script(peer: PeerConnection) -> None:
+        await reads.wait()
+        while True:
+            request = await peer.request()
+            name = request.values.states_filter[0]
+            order.append(name)
+            await peer.respond(request, {"groups": [{"group_id": name}]})
+
+    async def use(connection: Connection, peer: Peer) -> None:
+        tasks: list[asyncio.Task[Any]] = []
+        stream = connection._stream
+        resume_writing = stream.resume_writing
+
+        def send(size: int = 0) -> None:
+            values = {"states_filter": [str(len(tasks)), "x" * size]}
+            tasks.append(asyncio.get_running_loop().create_task(connection.send(LIST_GROUPS, values)))
+
+        def send_at_once() -> None:
+            resume_writing()
+            send()
+
+        stream.resume_writing = send_at_once  # type: ignore[method-assign]
+        while stream.is_writable:
+            send(size=30_000)
+            await asyncio.sleep(0)
+        written = len(tasks)
+        for _ in range(5):
+            send()
+        await asyncio.sleep(0)
+        assert connection.in_flight == written, "the others wait"
+        reads.set()
+        while len(tasks) == written + 5 or not all(task.done() for task in tasks):
+            await asyncio.sleep(0.001)
+        names = [str(number) for number in range(len(tasks))]
+        assert order == names
+        assert [(await task).groups[0].group_id for task in tasks] == names
+
+    with_peer(script, use)
+
+
 def test_the_version_is_the_highest_common_one_within_the_bounds() -> None:
     seen = []
 
