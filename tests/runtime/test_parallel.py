@@ -41,7 +41,7 @@ def test_an_error_stops_the_running_calls_and_those_that_wait() -> None:
         begun.append(number)
         if number == 0:
             raise ValueError("damaged")
-        assert stopped.wait(10)
+        assert stopped.wait(60)
 
     with pytest.raises(ValueError, match="damaged"):
         run_parallel(work, range(100), name="t", threads=2, stop=stopped.set)
@@ -50,7 +50,7 @@ def test_an_error_stops_the_running_calls_and_those_that_wait() -> None:
 
 def test_groups_have_threads_of_their_own() -> None:
     names: dict[int, set[str]] = {0: set(), 1: set()}
-    together = threading.Barrier(4, timeout=10)
+    together = threading.Barrier(4, timeout=60)
 
     def work(group: int) -> int:
         together.wait()

@@ -220,7 +220,7 @@ def test_changes_of_a_replica_in_an_offline_directory_have_one_line(
     caplog.clear()
     for number in range(1, 4):
         two.change(T0, leader_epoch=number, partition_epoch=number)
-    (line,) = caplog.messages
+    (line,) = [one.getMessage() for one in caplog.records if one.name == replica_manager.__name__]
     assert line.startswith("Cannot create the log of t-0: ")
 
 
@@ -238,7 +238,8 @@ def test_another_reason_has_a_line_of_its_own(
     harness.create("t")
     for number in range(1, 5):
         harness.change(T0, partition_epoch=number)
-    assert [line.rpartition(": ")[2] for line in caplog.messages] == ["full", "gone", "gone"]
+    lines = [one.getMessage() for one in caplog.records if one.name == replica_manager.__name__]
+    assert [line.rpartition(": ")[2] for line in lines] == ["full", "gone", "gone"]
 
 
 def test_waiting_for_replication_ends_when_the_directory_fails(two: ReplicaHarness) -> None:

@@ -26,7 +26,7 @@ from tidelog.model import (
 from tidelog.record.attributes import codec_number
 from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LocalFileSystem
 from tidelog.storage.index import AbortedTxn, TransactionIndexReader
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
@@ -359,7 +359,8 @@ class TestFlush:
         sync = LogSegment.sync
 
         def seen(segment: LogSegment) -> None:
-            synced.append(segment.base_offset)
+            if segment.path.parent == log.directory:
+                synced.append(segment.base_offset)
             sync(segment)
 
         monkeypatch.setattr(LogSegment, "sync", seen)
@@ -381,7 +382,12 @@ class TestFlush:
         before = replace(log.counters)
         harness.clock.sleep_ms(1000)
         synced: list[Path] = []
-        monkeypatch.setattr(type(LOCAL), "sync_dir", lambda _, path: synced.append(path))
+
+        def note(_: LocalFileSystem, path: Path) -> None:
+            if path == log.directory:
+                synced.append(path)
+
+        monkeypatch.setattr(LocalFileSystem, "sync_dir", note)
         assert log.flush() == log.flush(1) == 1
         assert (synced, log.counters) == ([], before)
         harness.add(log)

@@ -29,6 +29,7 @@ from tidelog.record.build import build_batch
 from tidelog.record.rows import columns_from_lists
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.index import AbortedTxn, TimeIndexWriter, TransactionIndexReader
 from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
@@ -191,12 +192,14 @@ class TestAppend:
         log = open_log()
         add(log, plain(0, 4))
         add(log, plain(0, 4))
-        file = log._state.segments.last._file
+        pwrite = LocalFile.pwrite
 
-        def full(*_: object) -> int:
+        def full(file: LocalFile, data: bytes, position: int) -> int:
+            if file.path.parent != log.directory:
+                return pwrite(file, data, position)
             raise StorageError("no space left on the disk")
 
-        monkeypatch.setattr(type(file), "pwrite", full)
+        monkeypatch.setattr(LocalFile, "pwrite", full)
         with pytest.raises(StorageError, match="no space"):
             add(log, plain(0, 4))
         monkeypatch.undo()

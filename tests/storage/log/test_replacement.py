@@ -122,7 +122,7 @@ def test_a_file_that_is_opened_meanwhile_is_that_of_the_old_segment(
     made[0].finish(mtime_ms=5_000)
 
     def late(fs: LocalFileSystem, path: Path, **options: bool) -> LocalFile:
-        if path.name == f"{0:020d}{kind}" and made:
+        if path == log.directory / f"{0:020d}{kind}" and made:
             replace(log, made.pop(), log.segments[:1])
         return whole(fs, path, **options)
 

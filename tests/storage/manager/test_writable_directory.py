@@ -21,6 +21,7 @@ from tidelog.model import (
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs.local import LocalFile
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
@@ -190,10 +191,14 @@ def test_a_log_that_failed_leaves_no_marker(tmp_path: Path, monkeypatch: pytest.
     log = directory.open_log(tmp_path / "t-0")
     log.append(b"x", None, (), BASE_TIME)
 
-    def full(*_: object) -> int:
+    pwrite = LocalFile.pwrite
+
+    def full(file: LocalFile, data: bytes, position: int) -> int:
+        if not file.path.is_relative_to(tmp_path):
+            return pwrite(file, data, position)
         raise StorageError("no space left on the disk")
 
-    monkeypatch.setattr(type(log.log._state.segments.last._file), "pwrite", full)
+    monkeypatch.setattr(LocalFile, "pwrite", full)
     with pytest.raises(StorageError, match="no space"):
         log.append(b"x", None, (), BASE_TIME)
     monkeypatch.undo()

@@ -99,7 +99,7 @@ def test_what_is_in_the_directory_stays_and_files_grow(tmp_path: Path) -> None:
 
 def test_it_must_be_enabled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     setting = Setting(tmp_path / "never", **{"kafka.csv.metrics.reporter.enabled": "false"})
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "tidelog.runtime"):
         setting.start()
     assert caplog.messages == ["Metrics do not go to CSV files: kafka.csv.metrics.reporter.enabled is false"]
     assert setting.scheduler.tasks == []
@@ -153,7 +153,7 @@ def test_a_directory_that_vanishes_costs_a_line(tmp_path: Path, caplog: pytest.L
     setting.registry.add_source(lambda: [Sample.gauge(size("t", number), number) for number in range(3)])
     setting.clock.now += 2_000
     shutil.rmtree(directory)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "tidelog.runtime"):
         setting.clock.now += 6_000
         missing = directory / "Size,topic=t,partition=0.csv"
         assert caplog.messages == [f"Metrics are missing from CSV files: No such file or directory ({missing})"]

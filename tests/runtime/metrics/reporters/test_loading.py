@@ -68,7 +68,7 @@ def test_of_users(name: str) -> None:
 
 
 def test_there_is_no_jmx(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "tidelog.runtime"):
         assert len(loaded("org.apache.kafka.common.metrics.JmxReporter,csv").reporters) == 1
     (record,) = caplog.records
     assert record.levelno == logging.INFO
