@@ -48,9 +48,8 @@ class ReplicatedLoad:
         return self.records * self.record_bytes
 
 
-def write(cluster: Cluster, topic: str, load: ReplicatedLoad) -> Done:
+def write(cluster: Cluster, topic: str, partitions: int, load: ReplicatedLoad) -> Done:
     """Write all records to the partitions in turns. Return the time from the first one to the last response."""
-    partitions = len(cluster.partitions(topic))
     producer = _producer(cluster, {"acks": load.acks})
     messages = [{"value": b"v" * load.record_bytes} for _ in range(_BATCH)]
     producer.list_topics(topic, timeout=PATIENCE_S)
@@ -69,9 +68,8 @@ def write(cluster: Cluster, topic: str, load: ReplicatedLoad) -> Done:
     return Done(seconds=seconds, bytes=load.bytes, records=load.records)
 
 
-def write_one_by_one(cluster: Cluster, topic: str, load: ReplicatedLoad) -> Done:
+def write_one_by_one(cluster: Cluster, topic: str, partitions: int, load: ReplicatedLoad) -> Done:
     """Write each record after the response to the one before, in turns to all partitions."""
-    partitions = len(cluster.partitions(topic))
     producer = _producer(cluster, {"linger.ms": 0})
     value = b"v" * load.record_bytes
     for number in range(partitions):  # opens the connections

@@ -101,7 +101,8 @@ class ClusterSide:
         """Write to a new topic of three replicas with acks=all, and return the time until the last response."""
         with self._topic(_ONE_LEADER_EACH) as topic:
             before = self._broker_seconds()
-            done = write_one_by_one(self.cluster, topic, load) if load.one_by_one else write(self.cluster, topic, load)
+            produce = write_one_by_one if load.one_by_one else write
+            done = produce(self.cluster, topic, len(_ONE_LEADER_EACH), load)
             used = self._broker_seconds() - before
         self.cpu_seconds[load].append(Done(seconds=used / (load.bytes / 1e9), bytes=0, records=0))
         return done
@@ -112,7 +113,7 @@ class ClusterSide:
             away = self.cluster.brokers[AWAY]
             os.kill(away.process_id, signal.SIGSTOP)
             try:
-                write(self.cluster, topic, load)
+                write(self.cluster, topic, len(_LED_BY_THE_OTHERS), load)
                 sizes = self._settled_sizes(topic)
             finally:
                 begun = time.perf_counter()

@@ -1,7 +1,7 @@
 """Frames: a length of four bytes, then a message of that length.
 
-The announced length is not trusted: a frame's buffer grows with the received bytes. A frame of 100 MB without any bytes
-takes 64 KiB. Thread rule: the connection's thread.
+The announced length is not trusted. The memory of a large frame is numpy's: the operating system gives pages only as
+bytes arrive, so a frame of 100 MB without any bytes takes none. Thread rule: the connection's thread.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable, Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy
 
 from tidelog.protocol.errors import MalformedMessageError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+Frame = bytearray | memoryview
+"""The bytes of a frame without its length. They are writable."""
+
 _LENGTH = struct.Struct(">i")
-_FIRST_BYTES = 64 * 1024
-"""The largest initial size of a frame's buffer."""
-
-
+_LARGE_BYTES: Final = 64 * 1024
+"""The length from which a frame has numpy's memory."""
 _TLS_HELLO = 0x160301
 """The first three bytes of every TLS client: a handshake record with the version that all clients write."""
 
@@ -29,25 +32,24 @@ class FrameReader:
     """A reader that splits a stream into frames. Call ``receive`` with the bytes. To save a copy of a large frame,
     receive into ``space`` and call ``filled``."""
 
-    __slots__ = ("_frame", "_frames", "_have", "_length", "_prefix", "max_bytes")
+    __slots__ = ("_frame", "_frames", "_have", "_prefix", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         """The largest frame. A change applies from the next frame on."""
-        self._frames: deque[bytearray] = deque()
+        self._frames: deque[Frame] = deque()
         self._prefix = b""
         """The first bytes of an incomplete length."""
-        self._frame: bytearray | None = None
-        """The incomplete frame: room for some of its ``_length`` bytes, of which ``_have`` are received."""
-        self._length = 0
+        self._frame: Frame | None = None
+        """The incomplete frame, of which ``_have`` bytes are received."""
         self._have = 0
 
     @property
     def held_bytes(self) -> int:
         """The memory of the incomplete frame in bytes."""
-        return 0 if self._frame is None else len(self._frame)
+        return 0 if self._frame is None else min(len(self._frame), max(self._have, _LARGE_BYTES))
 
-    def next_frame(self) -> bytearray | None:
+    def next_frame(self) -> Frame | None:
         """Remove and return the oldest complete frame, without its length."""
         return self._frames.popleft() if self._frames else None
 
@@ -58,7 +60,7 @@ class FrameReader:
         position, end = 0, len(view)
         while position < end:
             if self._frame is not None:
-                space = self._room()
+                space = memoryview(self._frame)[self._have :]
                 count = min(len(space), end - position)
                 space[:count] = view[position : position + count]
                 space.release()
@@ -71,13 +73,13 @@ class FrameReader:
 
     def space(self) -> memoryview | None:
         """Return the buffer for the stream's next bytes, or None between frames. Release it before any other call."""
-        return None if self._frame is None else self._room()
+        return None if self._frame is None else memoryview(self._frame)[self._have :]
 
     def filled(self, count: int) -> None:
         """Record that ``count`` bytes were received into ``space``."""
         assert self._frame is not None
         self._have += count
-        if self._have == self._length:
+        if self._have == len(self._frame):
             self._frames.append(self._frame)
             self._frame = None
 
@@ -105,19 +107,11 @@ class FrameReader:
         if not 0 <= length <= self.max_bytes:
             hint = "; a TLS client may have connected to a port without TLS" if length >> 8 == _TLS_HELLO else ""
             raise MalformedMessageError(f"a frame announces {length} bytes, but the limit is {self.max_bytes}{hint}")
-        self._length = length
-        self._frame = bytearray(min(length, _FIRST_BYTES))
+        is_large = length >= _LARGE_BYTES
+        self._frame = memoryview(numpy.empty(length, numpy.uint8).data) if is_large else bytearray(length)
         self._have = 0
         if length == 0:
             self.filled(0)
-
-    def _room(self) -> memoryview:
-        """Return at least one byte of free space in the incomplete frame. A full buffer is doubled."""
-        frame = self._frame
-        assert frame is not None
-        if self._have == len(frame):
-            frame.extend(bytes(min(self._length - self._have, self._have)))
-        return memoryview(frame)[self._have :]
 
 
 def length_prefix(parts: Iterable[Sized]) -> bytes:

@@ -30,13 +30,13 @@ class RequestHeader(NamedTuple):
     """The header's bytes, and so the position of the body."""
 
 
-def read_request_header(frame: bytes | bytearray) -> RequestHeader:
+def read_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
     """Decode a header. Raise MalformedMessageError if the API is unknown or the bytes are not a header."""
     try:
         key, version, correlation_id, length = _FIXED.unpack_from(frame)
         api, first_flexible = _APIS[key]
         end = _FIXED.size + max(length, 0)
-        client_id = None if length < 0 else frame[_FIXED.size : end].decode()
+        client_id = None if length < 0 else str(frame[_FIXED.size : end], "utf-8")
         if end > len(frame):
             raise MalformedMessageError("a request ends within its header")
         if version >= first_flexible:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode, MalformedMessageError
-from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.frames import Frame, length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.server.cluster_node import ClusterNode
@@ -70,7 +70,7 @@ class Dispatcher:
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
 
-    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request; see ``Service.begin``. The result is awaitable only if the handler has to wait."""
         header = read_request_header(frame)
         api, version = header.api, header.version

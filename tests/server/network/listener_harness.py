@@ -15,7 +15,7 @@ import pytest
 from server.harness import WireClient
 from server.security.certificates import authority, server_identity
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.frames import Frame, length_prefix
 from tidelog.security.security_protocol import SecurityProtocol
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
@@ -95,7 +95,7 @@ class ListenerHarness:
         self.call(self.listener.open)
         self.call(self.listener.start)
 
-    def begin(self, frame: bytearray, _peer: ClientConnection) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: Frame, _peer: ClientConnection) -> Reply | Awaitable[Reply]:
         with self._changed:
             self.begun.append(bytes(frame))
             self._changed.notify_all()

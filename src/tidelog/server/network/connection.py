@@ -37,7 +37,7 @@ from typing import Protocol
 
 from tidelog.model import TidelogError
 from tidelog.protocol.errors import MalformedMessageError
-from tidelog.protocol.frames import FrameReader
+from tidelog.protocol.frames import Frame, FrameReader
 from tidelog.runtime.timers import TimerHandle, Timers
 from tidelog.server.network.client_connection import CLOSE_AFTER_RESPONSE, ClientConnection
 from tidelog.server.network.send_queue import Part, SendQueue
@@ -57,7 +57,7 @@ Reply = list[Part] | None
 class Service(Protocol):
     """The handler of a connection's requests."""
 
-    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Return the response, or an awaitable of it. An error, raised at once or when awaited, closes the connection
         with one line in the log. The log has a stack trace unless it is a TidelogError."""
         ...
@@ -261,7 +261,7 @@ class Connection:
         else:
             self._stop_reading()
 
-    def _receive(self) -> bytearray | None:
+    def _receive(self) -> Frame | None:
         """Return a frame if one is complete. Raise OSError or EOFError if the client has closed the connection."""
         frames, sock = self._frames, self._socket
         for _ in range(_MAX_RECEIVES):
@@ -292,7 +292,7 @@ class Connection:
 
     # --- working ---
 
-    def _handle(self, frame: bytearray | None) -> None:
+    def _handle(self, frame: Frame | None) -> None:
         begin, client, frames, output = self._service.begin, self.client, self._frames, self._send_queue
         turns = _MAX_REQUESTS
         self._set_request_bytes(frames.held_bytes)
@@ -411,6 +411,6 @@ class Connection:
             self._stop_reading()
             self._owner.loop.call_soon(self._take_turn, frame)
 
-    def _take_turn(self, frame: bytearray) -> None:
+    def _take_turn(self, frame: Frame) -> None:
         if not self.is_closed:
             self._handle(frame)

@@ -33,7 +33,7 @@ from typing import Any
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode, MalformedMessageError
-from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.frames import Frame, length_prefix
 from tidelog.protocol.headers import RequestHeader, read_request_header, response_header
 from tidelog.protocol.messages import read_request, write_response
 from tidelog.runtime.timers import Timers
@@ -91,7 +91,7 @@ class SaslAuthenticator:
         self._expires_ms: int | None = None
         """The expiry by the monotonic clock, or None."""
 
-    def begin(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request as ``Service.begin`` does."""
         if self._state is _State.OPEN:
             if self._expires_ms is None:
@@ -99,12 +99,12 @@ class SaslAuthenticator:
             return self._begin_until(self._expires_ms, frame, client)
         return self._authenticate(frame, client)
 
-    def _begin_until(self, expires_ms: int, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def _begin_until(self, expires_ms: int, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request if authentications expire. Reauthentication is allowed even after the expiry, as in
         Kafka."""
         now_ms = self._setup.timers.monotonic_ms()
         is_due = self._began_ms is None or now_ms - self._began_ms >= _REAUTH_EVERY_MS
-        if frame.startswith(_HANDSHAKE_START) and is_due:
+        if bytes(frame[: len(_HANDSHAKE_START)]) == _HANDSHAKE_START and is_due:
             self._began_ms, self._is_reauthentication, self._state = now_ms, True, _State.HANDSHAKE
             return self._authenticate(frame, client)
         if now_ms >= expires_ms:
@@ -114,7 +114,7 @@ class SaslAuthenticator:
             return None
         return self._setup.service.begin(frame, client)
 
-    def _authenticate(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def _authenticate(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         try:
             if self._state is _State.TOKENS:
                 return self._bare_token(frame, client) if self._uses_bare_tokens else self._framed_token(frame, client)
@@ -123,7 +123,7 @@ class SaslAuthenticator:
             hint = "" if self._is_reauthentication else "; does the client use TLS, or no SASL?"
             return self._reject(client, f"{error}{hint}", None)
 
-    def _handshake(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def _handshake(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         header = read_request_header(frame)
         if header.api is ApiKey.API_VERSIONS and self._state is _State.VERSIONS:
             if header.version in VERSIONS[ApiKey.API_VERSIONS]:
@@ -145,7 +145,7 @@ class SaslAuthenticator:
         self._state = _State.TOKENS
         return _reply(header, {"error_code": ErrorCode.NONE, "mechanisms": offered})
 
-    def _bare_token(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def _bare_token(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         try:
             token = self._respond(bytes(frame), client)
         except SaslError as error:
@@ -154,7 +154,7 @@ class SaslAuthenticator:
             self._accept_client(can_reauthenticate=False)
         return [length_prefix([token]), token]
 
-    def _framed_token(self, frame: bytearray, client: ClientConnection) -> Reply | Awaitable[Reply]:
+    def _framed_token(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         header = read_request_header(frame)
         if header.api is not ApiKey.SASL_AUTHENTICATE:
             raise MalformedMessageError(f"received {header.api.title} instead of SaslAuthenticate")
@@ -227,7 +227,7 @@ class SaslAuthenticator:
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
 
 
-def _body(header: RequestHeader, frame: bytearray) -> Any:
+def _body(header: RequestHeader, frame: Frame) -> Any:
     if header.version not in VERSIONS[header.api]:
         raise MalformedMessageError(f"{header.api.title} version {header.version} is not supported")
     return read_request(header.api, header.version, memoryview(frame)[header.size :])
