@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from real_kafka.broker import BrokerError
@@ -36,8 +36,15 @@ class TidelogNode:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def format(self, cluster_id: str) -> None:
-        self._run("format", "--cluster-id", cluster_id, "--config", str(self.properties_file), "--apply")
+    def format(self, cluster_id: str, *, users: Sequence[str] = ()) -> None:
+        """Format the log directories. ``users`` are the values of ``--add-scram``, for a controller."""
+        added = [argument for user in users for argument in ("--add-scram", user)]
+        self._run("format", "--cluster-id", cluster_id, "--config", str(self.properties_file), *added, "--apply")
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Add settings to the file, for the next start. A later line of a properties file replaces an earlier one."""
+        with self.properties_file.open("a") as file:
+            file.writelines(f"{key}={value}\n" for key, value in properties.items())
 
     def launch(self) -> None:
         """Start the process without waiting until it serves."""

@@ -9,7 +9,8 @@ the same time. A fetcher has at most two responses in memory.
 event                                   effect
 ======================================  ==============================================================================
 a request fails                         its partitions back off. Each error has a line in the log once, until a
-                                        request succeeds again, which has a line too
+                                        request succeeds again, which has a line too. An error that no repetition ends,
+                                        such as a wrong password, is logged as an error
 no partition can be fetched             the fetcher waits for ``wake``, or for the end of a back-off
 ``stop``                                the pass in progress ends, and a fetch in progress is given up
 another error                           the task ends, and ``on_failure`` gets the error
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def _no_failures() -> RepeatedErrors:
-    return RepeatedErrors(_log, "Fetches from %s fail, and are tried again: %s", logging.WARNING)
+    return RepeatedErrors(_log, "Fetches from %s fail, and are tried again: %s")
 
 
 async def _at_once() -> None:
@@ -131,7 +132,8 @@ class Fetcher(Generic[ReplicaT]):
             if setup.gives_up(error):
                 raise
             self._is_fetching = False
-            self._failures.note(setup.exchange.leader, error)
+            level = logging.WARNING if error.is_retriable else logging.ERROR
+            self._failures.note(setup.exchange.leader, error, level)
             now_ms, code = setup.now_ms(), error.code
             await setup.runner.execute(
                 [(replica, replica.follower.request_failed(at, now_ms, code)) for replica, at in asked.items()]

@@ -17,23 +17,22 @@ _REMEMBERED = 1000
 
 
 class RepeatedErrors:
-    def __init__(self, logger: logging.Logger, message: str, level: int = logging.ERROR) -> None:
+    def __init__(self, logger: logging.Logger, message: str) -> None:
         """``message`` has two ``%s``, for the source of the error and for its text."""
         self.counts: Counter[str] = Counter()
         """Errors by source. A count never decreases."""
         self._logger = logger
         self._message = message
-        self._level = level
         self._logged: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def note(self, who: str, error: BaseException) -> None:
+    def note(self, who: str, error: BaseException, level: int = logging.ERROR) -> None:
         with self._lock:
             self.counts[who] += 1
             if not self._is_new((who, f"{type(error).__name__}: {error}")):
                 return
         trace = None if isinstance(error, TidelogError) else error
-        self._logger.log(self._level, self._message, who, str(error) or type(error).__name__, exc_info=trace)
+        self._logger.log(level, self._message, who, str(error) or type(error).__name__, exc_info=trace)
 
     def forget(self) -> None:
         """Reset the lock and the counts in a forked child."""

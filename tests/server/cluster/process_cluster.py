@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -32,12 +32,15 @@ class ProcessCluster:
         *,
         log_dirs: int = 1,
         client: Mapping[str, str] | None = None,
+        users: Sequence[str] = (),
     ) -> None:
         """Each broker has ``log_dirs`` log directories. Its metadata log is in the first one.
 
-        ``client`` has further settings of the administrator's client.
+        ``client`` has further settings of the administrator's client. ``users`` are the values of ``--add-scram`` with
+        which the controller is formatted.
         """
         self._root = root
+        self._users = tuple(users)
         self._client = dict(client or {})
         self._log_dirs = log_dirs
         self._ports = {name: keep_port() for name in (*BROKERS, "controller")}
@@ -64,8 +67,8 @@ class ProcessCluster:
 
     def __enter__(self) -> Self:
         try:
-            for node in self.nodes.values():
-                node.format(CLUSTER_ID)
+            for number, node in self.nodes.items():
+                node.format(CLUSTER_ID, users=self._users if number == CONTROLLER else ())
                 node.launch()
             for node in self.nodes.values():
                 node.wait_until_started(PATIENCE_S)

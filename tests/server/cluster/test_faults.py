@@ -213,6 +213,34 @@ def test_a_slow_connection_between_brokers(cluster: LocalCluster, log_lines: Cal
     cluster.run(link.stop)
 
 
+def test_a_leader_that_refuses_the_follower_is_an_error_in_one_line(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture, log_lines: Callable[[str], list[str]]
+) -> None:
+    """Broker 2 authenticates by SASL, but the other brokers' listeners are PLAINTEXT."""
+    cluster.create_topic("t", [[1, 2]])
+    cluster.stop(2)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    cluster.own_configs[2] = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": f'{module} username="broker" password="p" user_broker="p";',
+    }
+    cluster.start(2)
+    link = follow_through(cluster, 2, 1)
+    require_pauses(cluster, lambda: link.connections)
+    found = [one for one in caplog.records if one.getMessage().startswith("Fetches from broker 1 fail")]
+    assert {one.levelno for one in found} == {logging.ERROR}
+    assert all("refuses SASL mechanism PLAIN" in one.getMessage() for one in found)
+    assert len(found) == len({one.getMessage() for one in found}), "an error has one line"
+    cluster.stop(2)
+    cluster.own_configs.pop(2)
+    cluster.start(2)
+    cluster.produce(b"first")
+    require_equal(cluster, 1, 2)
+    cluster.run(link.stop)
+
+
 # --- disks ---
 
 
