@@ -63,7 +63,7 @@ SERVER_KEYS = table(
     Key("delete.topic.enable", BOOLEAN, True, ANY, HIGH, READ_ONLY,
         "Whether topics may be deleted.", effect=USED),
     Key("early.start.listeners", LIST, None, ITEMS, HIGH, READ_ONLY,
-        "Listeners that open before the authorizer is ready."),
+        "Listeners that Kafka opens before the ACLs are known. Here no listener opens before that.", effect=USED),
     Key("fetch.max.bytes", INT, 57_671_680, at_least(1024), MEDIUM, READ_ONLY,
         "The most bytes in the response to a fetch.", effect=USED),
     Key("fetch.purgatory.purge.interval.requests", INT, 1000, ANY, MEDIUM, READ_ONLY,

@@ -25,6 +25,7 @@ loop only, except for the constructor.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import TopicPartition
+from tidelog.model import ConfigError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.replication.broker_state import BrokerState
 from tidelog.replication.registration_request import BrokerEndpoint
@@ -63,7 +64,10 @@ if TYPE_CHECKING:
     from tidelog.server.links.broker_links import BrokerLinks
     from tidelog.server.transactions.coordinator import TransactionCoordinator
 
+_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+_log = logging.getLogger(__name__)
 
 
 class Broker(ClusterNode):
@@ -148,6 +152,8 @@ class Broker(ClusterNode):
     # --- steps of the start ---
 
     async def _start_parts(self) -> None:
+        if self.accepts_brokers:
+            self._check_links()
         await self._start_logs()
         self.state = BrokerState.RECOVERY
         await self._follow_settings()
@@ -157,6 +163,22 @@ class Broker(ClusterNode):
         await self._start_replicas()
         self._start_coordinators()
         await self._join()
+
+    def _check_links(self) -> None:
+        """Find mistakes in the security between brokers before another broker joins.
+
+        A single broker does not need these settings, unlike in Kafka, so missing ones are only reported. Raise
+        ConfigError for wrong ones.
+        """
+        security = self.security.get(inter_broker_listener(self.config))
+        if security is None or (security.tls is None and security.sasl is None):
+            return
+        try:
+            _ = self.links
+        except ConfigError as error:
+            if _MECHANISM in self.config.settings:
+                raise
+            _log.warning("Other brokers may join, but this broker could not follow them: %s", error.message)
 
     @property
     def data_directories(self) -> Sequence[Path]:

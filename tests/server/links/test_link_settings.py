@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from server.harness import BrokerHome
 from server.security.certificates import write_files
 from server.security.logins import PASSWORD, SecureHome
 from tidelog.client import Address, AuthenticationError, ClientSettings, open_connection
@@ -24,6 +25,7 @@ LISTENERS = {
     "node.id": "3",
     "controller.listener.names": "Ctl,OTHER",
     "inter.broker.listener.name": "Inner",
+    "sasl.enabled.mechanisms": "PLAIN",
     "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,CTL:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,BOTH:SASL_SSL",
 }
 
@@ -63,6 +65,14 @@ def test_each_listener_has_its_mechanism_and_its_login() -> None:
         (
             {"sasl.mechanism.inter.broker.protocol": "PLAIN"},
             r"listener\.name\.inner\.plain\.sasl\.jaas\.config has to be set",
+        ),
+        (
+            {
+                **plain("inner"),
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "listener.name.inner.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            },
+            r"listener INNER does not offer PLAIN \(listener\.name\.inner\.sasl\.enabled\.mechanisms\)",
         ),
         ({"listener.security.protocol.map": "CTL:PLAINTEXT"}, "INNER has no known protocol"),
         (
@@ -147,6 +157,35 @@ def test_a_node_authenticates_to_a_listener_like_its_own(tmp_path: Path) -> None
         context = broker_link_settings(unnamed).security.tls
         assert context is not None
         assert not context.check_hostname
+
+
+SINGLE = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    **plain("plaintext"),
+}
+
+
+def single(directory: Path, **texts: str) -> BrokerHome:
+    own = {**SINGLE, "log.dirs": str(directory), **texts}
+    return BrokerHome(directory, **{key.replace(".", "_"): text for key, text in own.items()})
+
+
+@pytest.mark.parametrize("mechanism", [None, "PLAIN", "SCRAM-SHA-256"])
+def test_a_mistake_of_a_controllers_own_broker_is_found_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mechanism: str | None
+) -> None:
+    """A single node without the setting serves, because it needs none."""
+    warning = "Other brokers may join, but this broker could not follow them: sasl.mechanism.inter.broker.protocol: "
+    texts = {} if mechanism is None else {"sasl.mechanism.inter.broker.protocol": mechanism}
+    if mechanism == "SCRAM-SHA-256":
+        with pytest.raises(ConfigError, match=r"scram-sha-256\.sasl\.jaas\.config has to be set"):
+            single(tmp_path, **texts).start()
+    else:
+        with single(tmp_path, **texts):
+            pass
+    assert (warning in caplog.text) is (mechanism is None)
 
 
 def test_the_brokers_links_have_the_addresses_of_the_metadata(tmp_path: Path) -> None:

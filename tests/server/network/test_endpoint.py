@@ -87,6 +87,7 @@ def test_a_controllers_listener_is_left_alone() -> None:
         ({"listeners": "CONTROLLER://:1", "controller_listener_names": "CONTROLLER"}, "not the controller's"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "0.0.0.0 is not an address that clients can connect to"),
         ({"advertised_listeners": "SSL://host:9092"}, "SSL is not one of the listeners"),
+        ({"early_start_listeners": "PLAINTEXT,INNER"}, "early.start.listeners: INNER is not one of the listeners"),
     ],
 )
 def test_a_mistake_is_named(settings: dict[str, str], mistake: str) -> None:

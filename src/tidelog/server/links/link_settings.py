@@ -25,6 +25,7 @@ from tidelog.client.security.client_tls import client_context
 from tidelog.client.security.sasl_login import SaslLogin
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.value_text import Value
+from tidelog.model import ConfigError
 from tidelog.server.network.endpoint import inter_broker_listener, protocol_of
 from tidelog.server.security.listener_config import ListenerConfig
 
@@ -65,12 +66,20 @@ class LinkConfig(ListenerConfig):
 def broker_link_settings(config: BrokerConfig) -> ClientSettings:
     """Return the settings for other brokers. Read the files of TLS. Raise ConfigError with the mistake.
 
-    The receive buffer has the operating system's size unless its key is set.
+    This broker's own listener must offer the mechanism, as in Kafka: the brokers' listeners are alike. The receive
+    buffer has the operating system's size unless its key is set.
     """
+    own = LinkConfig(config, inter_broker_listener(config), _BETWEEN_BROKERS)
+    security = _security(config, own)
+    if security.sasl is not None and own.text("sasl.mechanism") not in own.texts("sasl.enabled.mechanisms"):
+        raise ConfigError(
+            f"{_BETWEEN_BROKERS}: listener {own.listener} does not offer {own.text('sasl.mechanism')}"
+            f" ({own.named('sasl.enabled.mechanisms')})"
+        )
     return ClientSettings(
         bootstrap=(),
         client_id=f"broker-{config.node_id}",
-        security=_security(config, inter_broker_listener(config), _BETWEEN_BROKERS),
+        security=security,
         request_timeout_ms=config.number("replica.socket.timeout.ms"),
         connection_setup_timeout_ms=config.number("socket.connection.setup.timeout.ms"),
         connection_setup_timeout_max_ms=config.number("socket.connection.setup.timeout.max.ms"),
@@ -81,10 +90,11 @@ def broker_link_settings(config: BrokerConfig) -> ClientSettings:
 
 def controller_link_settings(config: BrokerConfig) -> ClientSettings:
     """Return the settings for the controllers, as ``broker_link_settings`` does. Raise ConfigError with the mistake."""
+    listener = config.texts("controller.listener.names")[0].upper()
     return ClientSettings(
         bootstrap=(),
         client_id=f"broker-{config.node_id}-to-controller",
-        security=_security(config, config.texts("controller.listener.names")[0].upper(), _TO_CONTROLLERS),
+        security=_security(config, LinkConfig(config, listener, _TO_CONTROLLERS)),
         request_timeout_ms=config.number("controller.socket.timeout.ms"),
         connection_setup_timeout_ms=config.number("socket.connection.setup.timeout.ms"),
         connection_setup_timeout_max_ms=config.number("socket.connection.setup.timeout.max.ms"),
@@ -94,9 +104,8 @@ def controller_link_settings(config: BrokerConfig) -> ClientSettings:
     )
 
 
-def _security(config: BrokerConfig, listener: str, mechanism_key: str) -> ClientSecurity:
-    protocol = protocol_of(config, listener)
-    own = LinkConfig(config, listener, mechanism_key)
+def _security(config: BrokerConfig, own: LinkConfig) -> ClientSecurity:
+    protocol = protocol_of(config, own.listener)
     return ClientSecurity(
         tls=client_context(own) if protocol.has_tls else None,
         sasl=SaslLogin.of(own) if protocol.has_sasl else None,

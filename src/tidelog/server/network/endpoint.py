@@ -65,6 +65,7 @@ def endpoints_of(config: BrokerConfig) -> BrokerEndpoints:
     if is_broker(config):
         mistakes += _inter_broker_mistakes(config, own)
     mistakes += _advertised_mistakes(listeners, advertised)
+    mistakes += _early_mistakes(config, listeners)
     if mistakes:
         raise ConfigError("; ".join(mistakes))
     by_name = {one.name: one for one in advertised}
@@ -181,6 +182,14 @@ def _advertised_mistakes(listeners: list[ListenerEndpoint], advertised: list[Lis
             yield f"advertised.listeners: {one.name} is not one of the listeners"
         if one.host in _ANY[1:]:
             yield f"advertised.listeners: {one.host} is not an address that clients can connect to"
+
+
+def _early_mistakes(config: BrokerConfig, listeners: list[ListenerEndpoint]) -> Iterator[str]:
+    """Yield the unknown names in ``early.start.listeners``, as in Kafka. Known ones open like all others."""
+    names = {one.name for one in listeners}
+    for name in config.texts("early.start.listeners"):
+        if name not in names:
+            yield f"early.start.listeners: {name} is not one of the listeners"
 
 
 def reachable(host: str) -> str:
