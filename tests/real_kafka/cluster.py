@@ -93,11 +93,12 @@ class Cluster:
         more_listeners: str = "",
         controllers: Sequence[int] = (CONTROLLER,),
         programs: Mapping[int, Program] | None = None,
+        users: Sequence[str] = (),
     ) -> None:
         """Keep the settings. ``root`` receives the directories; ``properties`` are added for every broker.
 
         ``more_listeners`` come after the others; for a cluster of one broker. ``programs`` names the nodes that are not
-        Kafka.
+        Kafka. ``users`` are the values of ``--add-scram`` with which the cluster is formatted.
         """
         self.release = release
         self.root = root
@@ -108,6 +109,7 @@ class Cluster:
         self._controller_numbers = tuple(controllers)
         self._numbers = tuple(brokers)
         self._programs = dict(programs or {})
+        self._users = tuple(users)
         self._properties = dict(properties or {})
         self._more_listeners = f",{more_listeners}" if more_listeners else ""
         self._internal: dict[int, str] = {}
@@ -372,7 +374,8 @@ class Cluster:
 
     def _format(self) -> None:
         """Format a controller's directory by Kafka's tool. Copies with their own ids are the other directories."""
-        arguments = ["format", "-t", CLUSTER_ID, "-c", str(self.controller.properties_file)]
+        added = [argument for user in self._users for argument in ("--add-scram", user)]
+        arguments = ["format", "-t", CLUSTER_ID, "-c", str(self.controller.properties_file), *added]
         run_java("kafka.tools.StorageTool", *arguments, release=self.release)
         formatted = (self.controller.directory / "meta.properties").read_text().splitlines()
         for node in self._nodes()[1:]:
