@@ -149,6 +149,15 @@ class Broker(ClusterNode):
         self._started.callback(links.close)
         return links
 
+    def secure_links(self) -> None:
+        """Use the current security for new connections to other nodes. Raise ConfigError if it is not valid."""
+        from tidelog.server.links.link_settings import broker_link_settings, controller_link_settings
+
+        if "links" in vars(self):  # they were needed, so they are made
+            self.links.change(broker_link_settings(self.config))
+        if self.controllers is not None:
+            self.controllers.change(controller_link_settings(self.config))
+
     # --- steps of the start ---
 
     async def _start_parts(self) -> None:

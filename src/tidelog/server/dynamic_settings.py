@@ -4,8 +4,8 @@
 change                         effect
 =============================  =======================================================================================
 this broker, or all brokers    the broker's configuration is replaced, with the topic defaults, the cleaner, the
-                               scheduler's threads, the connection limits, the listeners' security and the cordoned log
-                               directories, which are reported to the controller too
+                               scheduler's threads, the connection limits, the security of listeners and of links to
+                               other nodes, and the cordoned log directories, which are reported to the controller too
 metadata.version               the cordoned log directories are reported again: the old version may lack the field
 a topic                        its logs get the new settings
 others                         nothing here: their users read the metadata image
@@ -67,6 +67,10 @@ class Configured(Protocol):
     @property
     def in_thread(self) -> InThread: ...
 
+    def secure_links(self) -> None:
+        """Use the current security for new connections to other nodes. Raise ConfigError if it is not valid."""
+        ...
+
 
 class DynamicSettings:
     def __init__(self, broker: Configured) -> None:
@@ -89,8 +93,18 @@ class DynamicSettings:
         self._broker.scheduler.set_threads(after.number("background.threads"))
         for listener in self._broker.listeners:
             _secure(listener, after)
+        self._secure_links()
         await self._broker.in_thread(self._tell, before, after)
         await self._broker.in_thread(self._tell_topics, topics)
+
+    def _secure_links(self) -> None:
+        """Read the keys of connections to other nodes again. If they are unusable, keep the current security."""
+        try:
+            self._broker.secure_links()
+        except ConfigError as error:
+            _log.error(
+                "The new security settings of connections to other nodes are invalid, so the old ones stay: %s", error
+            )
 
     async def _apply_and_report(self, topics: Sequence[str]) -> None:
         await self.apply(topics)

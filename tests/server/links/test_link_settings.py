@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from server.harness import BrokerHome
-from server.security.certificates import write_files
+from server.configs.test_dynamic_settings import BROKER, alter
+from server.harness import BrokerHome, WireClient
+from server.security.certificates import Authority, write_files
 from server.security.logins import PASSWORD, SecureHome
 from tidelog.client import Address, AuthenticationError, ClientSettings, open_connection
 from tidelog.client.model.errors import ClientError
@@ -19,6 +20,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.links.link_settings import broker_link_settings, controller_link_settings
+from tidelog.testing.cluster import Cluster
 
 MODULE = "org.apache.kafka.common.security"
 LISTENERS = {
@@ -159,6 +161,56 @@ def test_a_node_authenticates_to_a_listener_like_its_own(tmp_path: Path) -> None
         assert not context.check_hostname
 
 
+def write_other(directory: Path) -> tuple[str, str]:
+    """Return the files of a key store that the nodes do not trust, and of its authority."""
+    other, files = Authority("others"), (directory / "other.pem", directory / "others.pem")
+    identity = other.issue_named("localhost")
+    files[0].write_text(identity.key_pem() + identity.chain_pem)
+    files[1].write_text(other.pem)
+    return str(files[0]), str(files[1])
+
+
+def test_a_changed_trust_store_is_the_next_connections_to_a_broker(tmp_path: Path) -> None:
+    key_store, authority = write_other(tmp_path)
+    settings = {
+        "inter.broker.listener.name": "TLS",
+        "listener.name.tls.ssl.truststore.type": "PEM",
+        "listener.name.tls.ssl.truststore.location": str(tmp_path / "certificates" / "authority.pem"),
+    }
+    with SecureHome(tmp_path, settings) as home, home.wire("PLAINTEXT") as admin:
+
+        def ask(purpose: str) -> None:
+            home.run(lambda: home.server.links.send(1, ApiKey.METADATA, {"topics": []}, purpose=purpose))
+
+        ask("before")
+        alter(admin, BROKER, "1", "listener.name.tls.ssl.keystore.location", key_store)
+        with pytest.raises(AuthenticationError, match=r"the certificate of broker 1 at .* is refused"):
+            ask("after")
+        alter(admin, BROKER, "1", "listener.name.tls.ssl.truststore.location", authority)
+        ask("after")
+        ask("before")  # its connection is open
+
+
+def test_a_changed_trust_store_is_the_next_connections_to_the_controller(tmp_path: Path) -> None:
+    key_store, authority = write_other(tmp_path)
+    files = write_files(tmp_path / "certificates")
+    settings = {
+        "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files.server),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.authority),
+    }
+    with Cluster(1, directory=tmp_path / "cluster", configs=settings) as cluster:
+        broker = cluster.brokers[1]
+        with WireClient(broker.own_port) as admin:
+            key = "listener.name.controller.ssl.truststore.location"
+            alter(admin, BROKER, "1", key, authority)
+            cluster.wait_for(lambda: key in broker.server.config.settings)
+            cluster.controller.restart({"ssl.keystore.location": key_store})
+            alter(admin, BROKER, "1", "log.cleaner.threads", "2")  # the broker forwards it
+
+
 SINGLE = {
     "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -169,7 +221,7 @@ SINGLE = {
 
 def single(directory: Path, **texts: str) -> BrokerHome:
     own = {**SINGLE, "log.dirs": str(directory), **texts}
-    return BrokerHome(directory, **{key.replace(".", "_"): text for key, text in own.items()})
+    return BrokerHome(directory, manual_time=False, **{key.replace(".", "_"): text for key, text in own.items()})
 
 
 @pytest.mark.parametrize("mechanism", [None, "PLAIN", "SCRAM-SHA-256"])

@@ -46,6 +46,10 @@ class NodeLink:
     def failures(self) -> int:
         return self._failures
 
+    def change(self, settings: ClientSettings) -> None:
+        """Use other settings from the next connection on."""
+        self._settings = settings
+
     async def connection(self) -> Connection:
         """Return the open connection, after a wait for the back-off and the set-up if there is none.
 

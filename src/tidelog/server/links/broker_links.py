@@ -56,6 +56,10 @@ class BrokerLinks:
         ClientClosedError after ``close``, and the errors of ``open_connection``."""
         return await self._link(node_id, purpose).connection()
 
+    def change(self, settings: ClientSettings) -> None:
+        """Use other settings for the connections that are opened from now on."""
+        self._links.change(settings)
+
     def close(self) -> None:
         """Close all connections. Pending requests raise ClientClosedError. Idempotent."""
         self._links.close()

@@ -32,8 +32,9 @@ from tidelog.server.security.listener_config import ListenerConfig
 _BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 _TO_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 _RECEIVE_BUFFER: Final = "replica.socket.receive.buffer.bytes"
-_BACKOFF_MS: Final = 50
-"""The fixed back-off of connections to controllers."""
+_BACKOFF_MS, _BACKOFF_MAX_MS = 20, 500
+"""The back-off of connections to controllers. A request to a controller that is away fails at once, and the cores wait
+before the next one."""
 
 
 class LinkConfig(ListenerConfig):
@@ -100,7 +101,7 @@ def controller_link_settings(config: BrokerConfig) -> ClientSettings:
         connection_setup_timeout_max_ms=config.number("socket.connection.setup.timeout.max.ms"),
         connections_max_idle_ms=config.number("connections.max.idle.ms"),
         reconnect_backoff_ms=_BACKOFF_MS,
-        reconnect_backoff_max_ms=_BACKOFF_MS,
+        reconnect_backoff_max_ms=_BACKOFF_MAX_MS,
     )
 
 

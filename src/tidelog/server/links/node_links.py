@@ -48,6 +48,12 @@ class NodeLinks:
             link = self._links[key] = NodeLink(address, self._settings, node_id)
         return link
 
+    def change(self, settings: ClientSettings) -> None:
+        """Use other settings for the connections that are opened from now on."""
+        self._settings = settings
+        for link in self._links.values():
+            link.change(settings)
+
     def close(self) -> None:
         """Close all connections. Pending requests raise ClientClosedError. Idempotent."""
         self._is_closed = True

@@ -22,6 +22,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.client.connection.connection import Values
 from tidelog.client.model.errors import ClientClosedError, ClientError, DisconnectedError, RequestTimedOutError
 from tidelog.protocol.api_key import ApiKey
@@ -45,6 +46,10 @@ class ControllerChannel:
         self.leader = leader
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def change(self, settings: ClientSettings) -> None:
+        """Use other settings for the connections that are opened from now on, the metadata log's too."""
+        self._links.change(settings)
 
     async def send(self, api: ApiKey, values: Values, *, purpose: str, timeout_ms: int) -> Any:
         """Send a request once, as soon as a leader is known. Raise ClientError, also if none is in that time."""

@@ -24,12 +24,11 @@ import logging
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import randrange
 from typing import Any, Final, ParamSpec, TypeVar
 
-from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.client.model.address import parse_servers
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError
@@ -109,7 +108,7 @@ class ObservedMetadata:
         self._static_voters = static_voters(config)
         self._bootstrap = bootstrap_nodes(config, self._static_voters)
         self._settings = controller_link_settings(config)
-        self._links = QuorumLinks(_quorum_settings(self._settings), setup.route)
+        self._links = QuorumLinks(self._settings, setup.route)
         self.channel = ControllerChannel(
             self._links, request_timeout_ms=self._settings.request_timeout_ms, monotonic_ms=setup.clock.monotonic_ms
         )
@@ -433,9 +432,3 @@ def voter_nodes(voters: Voters) -> dict[int, QuorumNode]:
         for voter in voters.voters
         if voter.endpoints
     }
-
-
-def _quorum_settings(settings: ClientSettings) -> ClientSettings:
-    """Return the settings with quick attempts: a request to a controller that is away fails at once, and the cores wait
-    before the next one."""
-    return replace(settings, reconnect_backoff_ms=20, reconnect_backoff_max_ms=500)

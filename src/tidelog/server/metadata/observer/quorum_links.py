@@ -36,6 +36,10 @@ class QuorumLinks:
         connection = await self._links.link((address, purpose), address, node_id).connection()
         return await connection.send(api, values, timeout_ms=timeout_ms, decode=decode)
 
+    def change(self, settings: ClientSettings) -> None:
+        """Use other settings for the connections that are opened from now on."""
+        self._links.change(settings)
+
     def close(self) -> None:
         """Close all connections. Pending requests raise ClientClosedError. Idempotent."""
         self._links.close()
