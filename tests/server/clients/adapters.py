@@ -27,6 +27,22 @@ class Sent(NamedTuple):
     partition: int = 0
 
 
+class HasValue(Protocol):
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class Served(Protocol):
+    """A broker or a cluster, as tests of either use it."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def records(self, topic: str, /) -> Sequence[HasValue]:
+        """Return the committed records of a topic."""
+        ...
+
+
 class Adapter(Protocol):
     @property
     def name(self) -> str: ...

@@ -11,7 +11,7 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from server.clients.adapters import Librdkafka, Sent, run
+from server.clients.adapters import Librdkafka, Sent, Served, run
 from server.harness import KEEPING
 from tidelog.testing import ApiKey, Broker
 from tidelog.testing.broker.loop_thread import PATIENCE_S
@@ -25,7 +25,7 @@ def own_broker() -> Iterator[Broker]:
         yield broker
 
 
-def producer(broker: Broker, name: str = "x", **settings: Any) -> Producer:
+def producer(broker: Served, name: str = "x", **settings: Any) -> Producer:
     """Return a producer that is ready to begin transactions."""
     own = {
         "bootstrap.servers": broker.bootstrap_servers,
@@ -39,7 +39,7 @@ def producer(broker: Broker, name: str = "x", **settings: Any) -> Producer:
     return made
 
 
-def values(broker: Broker, topic: str = "t") -> list[bytes | None]:
+def values(broker: Served, topic: str = "t") -> list[bytes | None]:
     return [record.value for record in broker.records(topic)]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from real_kafka.tidelog_node import TidelogNode
 from server.harness import WireClient
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
 from tidelog.testing.broker.kept_port import keep_port
 
 PATIENCE_S: Final = 60
@@ -43,6 +47,7 @@ class ProcessCluster:
         self._users = tuple(users)
         self._client = dict(client or {})
         self._log_dirs = log_dirs
+        self._marks = count(1)
         self._ports = {name: keep_port() for name in (*BROKERS, "controller")}
         controller = f"127.0.0.1:{self._port('controller')}"
         self.nodes: dict[int, TidelogNode] = {}
@@ -138,6 +143,25 @@ class ProcessCluster:
             f"the replicas of {topic} are in sync",
             lambda: all(len(one.isrs) == 3 and one.leader >= 0 for one in self.partitions(topic).values()),
         )
+
+    def wait_for_metadata(self) -> None:
+        """Wait until every broker has applied the changes made so far. A quota is the last change, and each has it."""
+        entity = [{"entity_type": "client-id", "entity_name": f"mark-{next(self._marks)}"}]
+        operation = {"key": "request_percentage", "value": 100.0, "remove": False}
+        mark = {"entity": entity, "ops": [operation]}
+        component = {"entity_type": "client-id", "match_type": 0, "match": entity[0]["entity_name"]}
+        with ExitStack() as stack:
+            clients = [stack.enter_context(self.client(number)) for number in BROKERS]
+            answer = clients[0].call(ApiKey.ALTER_CLIENT_QUOTAS, entries=[mark], validate_only=False)
+            assert answer.entries[0].error_code == ErrorCode.NONE, answer
+
+            def is_known() -> bool:
+                return all(
+                    client.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, components=[component], strict=True).entries
+                    for client in clients
+                )
+
+            self.wait_for("all brokers have the metadata", is_known)
 
     def elect_preferred_leaders(self, topic: str) -> None:
         partitions = [TopicPartition(topic, number) for number in self.partitions(topic)]
