@@ -1,12 +1,17 @@
-"""Topics and settings are managed with the admin clients of librdkafka and kafka-python."""
+"""Topics and settings are managed with the admin clients of librdkafka and kafka-python.
+
+A change is visible at the broker that confirms it, and at the other brokers of a cluster a little later. So tests wait
+with ``settle`` between a change and a look at it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,13 +23,33 @@ from confluent_kafka.admin import (
 )
 from kafka.admin import KafkaAdminClient
 
-from tidelog.testing import Broker
+from server.clients.adapters import Served
 from tidelog.testing.broker.loop_thread import PATIENCE_S
+
+Change = Callable[[Mapping[Any, Any]], Any]
 
 
 @pytest.fixture
-def admin(broker: Broker) -> AdminClient:
+def admin(broker: Served) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture
+def settle() -> Callable[[], None]:
+    """Wait until all brokers know of the changes. A single broker knows of them at once."""
+    return lambda: None
+
+
+@pytest.fixture
+def changed(settle: Callable[[], None]) -> Change:
+    """Return the result of the only change, once all brokers know of it."""
+
+    def settled(futures: Mapping[Any, Any]) -> Any:
+        found = result(futures)
+        settle()
+        return found
+
+    return settled
 
 
 def result(futures: Mapping[Any, Any]) -> Any:
@@ -37,36 +62,46 @@ def partitions(admin: AdminClient, topic: str) -> list[int]:
     return sorted(admin.list_topics(topic, PATIENCE_S).topics[topic].partitions)
 
 
-def test_a_topic_comes_grows_and_goes(admin: AdminClient) -> None:
-    result(admin.create_topics([NewTopic("grows", 2, 1, config={"retention.ms": "1000"})]))
+def refusal(broker: Served, topic: str, value: bytes) -> int | None:
+    """Return the code of the error of a record, or None if the record is accepted."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    producer.produce(topic, value, b"key", on_delivery=lambda error, _message: errors.append(error))
+    assert producer.flush(PATIENCE_S) == 0
+    (error,) = errors
+    return None if error is None else error.code()
+
+
+def test_a_topic_comes_grows_and_goes(admin: AdminClient, changed: Change) -> None:
+    changed(admin.create_topics([NewTopic("grows", 2, config={"retention.ms": "1000"})]))
     assert partitions(admin, "grows") == [0, 1]
     with pytest.raises(KafkaException) as raised:
-        result(admin.create_topics([NewTopic("grows", 2, 1)]))
+        result(admin.create_topics([NewTopic("grows", 2)]))
     assert raised.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-    result(admin.create_partitions([NewPartitions("grows", 5)]))
+    changed(admin.create_partitions([NewPartitions("grows", 5)]))
     assert partitions(admin, "grows") == [0, 1, 2, 3, 4]
     with pytest.raises(KafkaException) as raised:
         result(admin.create_partitions([NewPartitions("grows", 3)]))
     assert raised.value.args[0].code() == KafkaError.INVALID_PARTITIONS
-    result(admin.delete_topics(["grows"]))
+    changed(admin.delete_topics(["grows"]))
     assert "grows" not in admin.list_topics(timeout=PATIENCE_S).topics
     with pytest.raises(KafkaException) as raised:
-        result(admin.delete_topics(["grows"]))
+        changed(admin.delete_topics(["grows"]))
     assert raised.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_a_topic_that_came_again_is_another_one(broker: Broker, admin: AdminClient) -> None:
+def test_a_topic_that_came_again_is_another_one(broker: Served, admin: AdminClient, changed: Change) -> None:
     ids = set()
     for _ in range(3):
-        result(admin.create_topics([NewTopic("again", 1, 1)]))
+        changed(admin.create_topics([NewTopic("again", 1)]))
         ids.add(str(result(admin.describe_topics(_topics("again"))).topic_id))
         assert broker.records("again") == []
-        result(admin.delete_topics(["again"]))
+        changed(admin.delete_topics(["again"]))
     assert len(ids) == 3
 
 
-def test_settings_of_a_topic_are_described_and_altered(broker: Broker, admin: AdminClient) -> None:
-    result(admin.create_topics([NewTopic("settings", 1, 1, config={"retention.ms": "1000"})]))
+def test_settings_of_a_topic_are_described_and_altered(broker: Served, admin: AdminClient, changed: Change) -> None:
+    changed(admin.create_topics([NewTopic("settings", 1, config={"retention.ms": "1000"})]))
     resource = ConfigResource(ResourceType.TOPIC, "settings")
 
     def value(key: str) -> str:
@@ -74,13 +109,15 @@ def test_settings_of_a_topic_are_described_and_altered(broker: Broker, admin: Ad
 
     assert (value("retention.ms"), value("max.message.bytes")) == ("1000", "1048588")
     altered = ConfigResource(ResourceType.TOPIC, "settings")
-    altered.add_incremental_config(ConfigEntry("retention.ms", "2000", incremental_operation=AlterConfigOpType.SET))
+    for key, new in {"retention.ms": "2000", "max.message.bytes": "500"}.items():
+        altered.add_incremental_config(ConfigEntry(key, new, incremental_operation=AlterConfigOpType.SET))
     altered.add_incremental_config(
         ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
     )
-    result(admin.incremental_alter_configs([altered]))
+    changed(admin.incremental_alter_configs([altered]))
     assert (value("retention.ms"), value("cleanup.policy")) == ("2000", "delete,compact")
-    assert broker.call(lambda: broker.server.logs.config_of("settings").retention_ms) == 2000
+    assert refusal(broker, "settings", bytes(1000)) == KafkaError.MSG_SIZE_TOO_LARGE
+    assert refusal(broker, "settings", bytes(100)) is None
     wrong = ConfigResource(ResourceType.TOPIC, "settings")
     wrong.add_incremental_config(ConfigEntry("retention.ms", "x", incremental_operation=AlterConfigOpType.SET))
     with pytest.raises(KafkaException) as raised:
@@ -88,20 +125,25 @@ def test_settings_of_a_topic_are_described_and_altered(broker: Broker, admin: Ad
     assert raised.value.args[0].code() == KafkaError.INVALID_CONFIG
 
 
-def test_the_cluster_is_this_broker(broker: Broker, admin: AdminClient) -> None:
+def test_the_cluster_has_these_brokers(broker: Served, admin: AdminClient) -> None:
+    """The client's controller is any broker, because each one forwards to the controller."""
     cluster = admin.describe_cluster().result(PATIENCE_S)
-    assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [broker.bootstrap_servers]
-    assert cluster.controller.id == cluster.nodes[0].id == 1
+    servers = broker.bootstrap_servers.split(",")
+    assert {f"{node.host}:{node.port}": node.id for node in cluster.nodes} == dict(zip(servers, count(1)))
+    assert cluster.controller.id in {node.id for node in cluster.nodes}
 
 
-def test_kafka_python_sees_what_librdkafka_made(broker: Broker, admin: AdminClient) -> None:
-    result(admin.create_topics([NewTopic("seen", 3, 1)]))
+def test_kafka_python_sees_what_librdkafka_made(
+    broker: Served, admin: AdminClient, changed: Change, settle: Callable[[], None]
+) -> None:
+    changed(admin.create_topics([NewTopic("seen", 3)]))
     other = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     try:
         assert "seen" in other.list_topics()
         (described,) = other.describe_topics(["seen"])
         assert len(described["partitions"]) == 3
         other.delete_topics(["seen"])
+        settle()
     finally:
         other.close()
     assert "seen" not in admin.list_topics(timeout=PATIENCE_S).topics
