@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import confluent_kafka
 import pytest
 
 from server.clients.group_members import MAKERS, TOPIC, ConfluentMember, KafkaPythonMember, Member
 from server.groups.group_broker import GroupBroker, group_broker
+from server.harness import WireClient
 from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.errors import ErrorCode
 
 PARTITIONS = 4
 PATIENCE_S = 120
@@ -27,6 +28,20 @@ QUICK = {
 }
 """Members notice rebalances immediately. Sessions are long because a busy machine delays heartbeats."""
 SHORT_SESSIONS = {"group_consumer_min_session_timeout_ms": "500", "group_consumer_session_timeout_ms": "3000"}
+_numbers = count(1)
+
+
+class Groups(Protocol):
+    """The coordinators of groups: a broker, or a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def coordinator(self, group: str, /) -> WireClient:
+        """Open a connection to a group's coordinator, which the caller closes."""
+        ...
+
+    def restart(self) -> None: ...
 
 
 @pytest.fixture
@@ -36,9 +51,22 @@ def groups(tmp_path: Path) -> Iterator[GroupBroker]:
         yield home
 
 
-def produce(groups: GroupBroker, first: int, count: int) -> set[bytes]:
+@pytest.fixture
+def groups_with_short_sessions(tmp_path: Path) -> Iterator[GroupBroker]:
+    with group_broker(tmp_path / "data", **QUICK, **SHORT_SESSIONS) as home:
+        home.make_topic(TOPIC, PARTITIONS)
+        yield home
+
+
+@pytest.fixture
+def group() -> str:
+    """The id of a new group."""
+    return f"group-{next(_numbers)}"
+
+
+def produce(groups: Groups, first: int, count: int) -> set[bytes]:
     """Produce values to all partitions in turn."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": groups.harness.bootstrap, "log_level": 0})
+    producer = confluent_kafka.Producer({"bootstrap.servers": groups.bootstrap_servers, "log_level": 0})
     values = [b"%d" % number for number in range(first, first + count)]
     for number, value in enumerate(values):
         producer.produce(TOPIC, value, partition=number % PARTITIONS)
@@ -76,13 +104,13 @@ def share(members: list[Member]) -> bool:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_members_come_and_go_and_offsets_go_on(groups: GroupBroker, name: str) -> None:
+def test_members_come_and_go_and_offsets_go_on(groups: Groups, group: str, name: str) -> None:
     make = MAKERS[name]
     first = produce(groups, 0, 40)
-    one = make(groups.harness.bootstrap, "g")
+    one = make(groups.bootstrap_servers, group)
     assert sorted(read([one], first)) == sorted(first), "each once"
     one.commit()
-    two = make(groups.harness.bootstrap, "g")
+    two = make(groups.bootstrap_servers, group)
     assert drive([one, two], lambda: share([one, two])) == [], "what was committed does not come again"
     second = produce(groups, 100, 40)
     assert sorted(read([one, two], second)) == sorted(second)
@@ -95,94 +123,96 @@ def test_members_come_and_go_and_offsets_go_on(groups: GroupBroker, name: str) -
     two.close()
 
 
-def test_one_member_after_the_other_with_kafka_python(groups: GroupBroker) -> None:
+def test_one_member_after_the_other_with_kafka_python(groups: Groups, group: str) -> None:
     for number in range(2):
         values = produce(groups, 100 * number, 20)
-        member = KafkaPythonMember(groups.harness.bootstrap, "g")
+        member = KafkaPythonMember(groups.bootstrap_servers, group)
         assert sorted(read([member], values)) == sorted(values)
         member.commit()
         member.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_partitions_of_a_member_that_was_killed_are_taken_over(tmp_path: Path, protocol: str) -> None:
-    with group_broker(tmp_path / "data", **QUICK, **SHORT_SESSIONS) as groups:
-        groups.make_topic(TOPIC, PARTITIONS)
-        survivor = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": protocol})
-        drive([survivor], lambda: share([survivor]))
-        script = Path(__file__).with_name("dying_member.py")
-        command = [sys.executable, str(script), groups.harness.bootstrap, "g", protocol]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
-            drive([survivor], lambda: len(survivor.partitions()) == PARTITIONS // 2)
-            dying.kill()
-        drive([survivor], lambda: share([survivor]))
-        survivor.close()
+def test_partitions_of_a_member_that_was_killed_are_taken_over(
+    groups_with_short_sessions: Groups, group: str, protocol: str
+) -> None:
+    bootstrap = groups_with_short_sessions.bootstrap_servers
+    survivor = ConfluentMember(bootstrap, group, **{"group.protocol": protocol})
+    drive([survivor], lambda: share([survivor]))
+    script = Path(__file__).with_name("dying_member.py")
+    command = [sys.executable, str(script), bootstrap, group, protocol]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dying:
+        drive([survivor], lambda: len(survivor.partitions()) == PARTITIONS // 2)
+        dying.kill()
+    drive([survivor], lambda: share([survivor]))
+    survivor.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_static_member_is_back_without_a_rebalance(groups: GroupBroker, protocol: str) -> None:
+def test_a_static_member_is_back_without_a_rebalance(groups: Groups, group: str, protocol: str) -> None:
     def member(instance_id: str) -> ConfluentMember:
         settings = {"group.protocol": protocol, "group.instance.id": instance_id}
-        return ConfluentMember(groups.harness.bootstrap, "g", **settings)
+        return ConfluentMember(groups.bootstrap_servers, group, **settings)
 
     one, two = member("one"), member("two")
     drive([one, two], lambda: share([one, two]))
     before = two.partitions()
-    epoch = epoch_of(groups, protocol)
+    epoch = epoch_of(groups, group, protocol)
     two.close()
     two = member("two")
     drive([one, two], lambda: two.partitions() == before)
-    assert epoch_of(groups, protocol) == epoch
+    assert epoch_of(groups, group, protocol) == epoch
     one.close()
     two.close()
 
 
 @pytest.mark.parametrize("name", ["confluent, range", "confluent, consumer protocol"])
-def test_members_go_on_after_a_restart_of_the_broker(tmp_path: Path, name: str) -> None:
-    with group_broker(tmp_path / "data", **QUICK, **fixed_port()) as groups:
-        groups.make_topic(TOPIC, PARTITIONS)
-        member = MAKERS[name](groups.harness.bootstrap, "g")
-        first = produce(groups, 0, 20)
-        assert sorted(read([member], first)) == sorted(first)
-        member.commit()
-        groups.restart()
-        second = produce(groups, 100, 20)
-        assert sorted(read([member], second)) == sorted(second)
-        member.close()
+def test_members_go_on_after_a_restart_of_the_broker(groups: Groups, group: str, name: str) -> None:
+    member = MAKERS[name](groups.bootstrap_servers, group)
+    first = produce(groups, 0, 20)
+    assert sorted(read([member], first)) == sorted(first)
+    member.commit()
+    groups.restart()
+    second = produce(groups, 100, 20)
+    assert sorted(read([member], second)) == sorted(second)
+    member.close()
 
 
-def test_a_group_moves_to_the_new_protocol_member_by_member(groups: GroupBroker) -> None:
-    old = ConfluentMember(groups.harness.bootstrap, "g")
+def test_a_group_moves_to_the_new_protocol_member_by_member(groups: Groups, group: str) -> None:
+    old = ConfluentMember(groups.bootstrap_servers, group)
     drive([old], lambda: share([old]))
-    new = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": "consumer"})
+    new = ConfluentMember(groups.bootstrap_servers, group, **{"group.protocol": "consumer"})
     drive([old, new], lambda: share([old, new]))
-    (listed,) = groups.client.call(ApiKey.LIST_GROUPS).groups
-    assert listed.group_type == "consumer"
+    assert type_of(groups, group) == "consumer"
     values = produce(groups, 0, 20)
     assert sorted(read([old, new], values)) == sorted(values)
     new.close()
     drive([old], lambda: share([old]))
-    (listed,) = groups.client.call(ApiKey.LIST_GROUPS).groups
-    assert listed.group_type == "classic"
+    assert type_of(groups, group) == "classic"
     old.close()
 
 
-def test_topics_by_regular_expression(groups: GroupBroker) -> None:
-    member = ConfluentMember(groups.harness.bootstrap, "g", **{"group.protocol": "consumer"})
+def test_topics_by_regular_expression(groups: Groups, group: str) -> None:
+    member = ConfluentMember(groups.bootstrap_servers, group, **{"group.protocol": "consumer"})
     member.consumer.subscribe(["^t.*"])
     drive([member], lambda: share([member]))
     member.close()
 
 
-def epoch_of(groups: GroupBroker, protocol: str) -> int:
-    group = groups.harness.call(lambda: groups.harness.broker.groups.shard_of("g").groups["g"])
-    return int(getattr(group, "generation_id" if protocol == "classic" else "group_epoch"))
+def type_of(groups: Groups, group: str) -> str:
+    with groups.coordinator(group) as client:
+        (found,) = (one for one in client.call(ApiKey.LIST_GROUPS).groups if one.group_id == group)
+        return str(found.group_type)
 
 
-def fixed_port() -> dict[str, str]:
-    """Choose a port below the ephemeral ports: no other process takes it while the broker is down."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        with socket.socket() as tried, contextlib.suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            return {"listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    raise AssertionError("no port is free")
+def epoch_of(groups: Groups, group: str, protocol: str) -> int:
+    """Return a group's epoch. No response contains a classic group's, but heartbeats of its members must have it."""
+    with groups.coordinator(group) as client:
+        if protocol == "consumer":
+            (described,) = client.call(ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=[group]).groups
+            return int(described.group_epoch)
+        (described,) = client.call(ApiKey.DESCRIBE_GROUPS, groups=[group]).groups
+        member = described.members[0]
+        who = {"group_id": group, "member_id": member.member_id, "group_instance_id": member.group_instance_id}
+        errors = (client.call(ApiKey.HEARTBEAT, generation_id=one, **who).error_code for one in range(1, 100))
+        return 1 + next(one for one, error in enumerate(errors) if error != ErrorCode.ILLEGAL_GENERATION)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from server.cluster.process_cluster import BROKERS, CONTROLLER, PATIENCE_S, ProcessCluster
-from server.harness import KEEPING
+from server.harness import KEEPING, WireClient
 from tidelog.protocol.api_key import ApiKey
 
 REPLICATED = {
@@ -61,6 +61,13 @@ class ThreeBrokers:
         for _ in BROKERS:
             self.stop()
             self.start()
+
+    def coordinator(self, group: str) -> WireClient:
+        """Open a connection to a group's coordinator, which the caller closes."""
+        with self.cluster.client(CONTROLLER) as client:
+            (found,) = client.call(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=[group]).coordinators
+        assert found.error_code == 0, found
+        return self.cluster.client(found.node_id)
 
     # --- topics ---
 

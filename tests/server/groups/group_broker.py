@@ -29,6 +29,14 @@ class GroupBroker:
         self.harness = harness
         self.client = client
 
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.harness.bootstrap
+
+    def coordinator(self, _group: str) -> WireClient:
+        """Open a connection to a group's coordinator, which the caller closes."""
+        return self.harness.client()
+
     def make_topic(self, name: str = "t", partitions: int = 2) -> UUID:
         """Create a topic and return its id."""
         new = NewTopic(name=name, partitions=partitions, replication_factor=1)
