@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from server.harness import KEEPING
 from server.server_process import ServerProcess
 from tidelog.testing.broker.kept_port import keep_port
 
 
+class Lasting(Protocol):
+    """A server or a cluster that tests end and start again."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def node_ids(self) -> Sequence[int]: ...
+
+    @property
+    def directories(self) -> Sequence[Path]:
+        """The log directories. Each one has all partitions."""
+        ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None:
+        """End the server, or a broker of the cluster, by a clean shutdown."""
+        ...
+
+    def kill(self) -> None:
+        """End the server, or a broker of the cluster, by SIGKILL."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until all brokers know of the changes so far, and all replicas are in sync."""
+        ...
+
+
 class LastingServer:
     """The server runs inside ``with``, except between ``stop`` or ``kill`` and ``start``."""
+
+    node_ids = (1,)
 
     def __init__(self, directory: Path, **settings: str) -> None:
         """Take settings as Kafka's keys with ``_`` for ``.``."""
         self._directory = directory
         self._place = keep_port()
-        self.bootstrap = f"127.0.0.1:{self._place.getsockname()[1]}"
+        self.bootstrap_servers = f"127.0.0.1:{self._place.getsockname()[1]}"
         given = {key.replace("_", "."): value for key, value in settings.items()}
-        given = {"listeners": f"PLAINTEXT://{self.bootstrap}"} | KEEPING | given
+        given = {"listeners": f"PLAINTEXT://{self.bootstrap_servers}"} | KEEPING | given
         overrides = [f"{key}={value}" for key, value in given.items()]
         self._arguments = [word for override in overrides for word in ("--override", override)]
         self._process: ServerProcess | None = None
@@ -44,6 +76,10 @@ class LastingServer:
         """The log directory."""
         return self._directory / "tidelog-data"
 
+    @property
+    def directories(self) -> list[Path]:
+        return [self.logs]
+
     def start(self) -> None:
         """Return when the server is ready."""
         assert self._process is None, "one process owns the directory"
@@ -63,6 +99,9 @@ class LastingServer:
         if self._process is not None:
             self._process.kill()
             self._process = None
+
+    def settle(self) -> None:
+        """Do nothing, because a single broker knows of every change."""
 
     def _close(self) -> None:
         self.kill()

@@ -1,7 +1,7 @@
 """Topics and settings are managed with the admin clients of librdkafka and kafka-python.
 
 A change is visible at the broker that confirms it, and at the other brokers of a cluster a little later. So tests wait
-with ``settle`` between a change and a look at it.
+with ``settle`` between a change and a test of it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def groups_with_short_sessions(tmp_path: Path) -> Iterator[GroupBroker]:
 
 @pytest.fixture
 def group() -> str:
-    """The id of a new group."""
+    """Return the id of a new group."""
     return f"group-{next(_numbers)}"
 
 

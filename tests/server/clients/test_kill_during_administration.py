@@ -13,7 +13,7 @@ either all of them changed or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 )
 
 from server.clients.adapters import Librdkafka, Sent
-from server.lasting_server import LastingServer
+from server.lasting_server import Lasting, LastingServer
 from tidelog import open_directory
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
@@ -59,7 +59,7 @@ class Change(NamedTuple):
 
 
 def create(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
-    return admin.create_topics([NewTopic(topic, 3, 1, config=BEFORE)])
+    return admin.create_topics([NewTopic(topic, 3, config=BEFORE)])
 
 
 def grow(admin: AdminClient, topic: str) -> dict[Any, Future[Any]]:
@@ -94,30 +94,39 @@ def changes(number: int) -> list[Change]:
     ]
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LastingServer]:
+    with LastingServer(tmp_path) as running:
+        yield running
+
+
 @pytest.mark.parametrize("rounds", [1, pytest.param(15, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
-def test_a_change_is_there_or_nothing_of_it(tmp_path: Path, rounds: int) -> None:
-    with LastingServer(tmp_path) as server:
-        admin = AdminClient({"bootstrap.servers": server.bootstrap, "reconnect.backoff.max.ms": 100, "log_level": 0})
-        for number, end in enumerate((server.kill, server.stop, server.kill) * rounds):
-            asked = changes(number)
-            make(admin, [change.topic for change in asked if change.before is not None])
-            answers = [next(iter(change.ask(admin, change.topic).values())) for change in asked]
-            wait_for(answers, 1 + number * 7 % len(answers))
-            end()
-            server.start()
-            successes = [succeeded(answer) for answer in answers]
-            states = topic_states(admin, server)
-            for change, is_success in zip(asked, successes, strict=True):
-                allowed = [change.after] if is_success else [change.before, change.after]
-                assert states.get(change.topic) in allowed, change.topic
-        server.stop()
-        with open_directory(server.logs, read_only=True) as logs:
+def test_a_change_is_there_or_nothing_of_it(server: Lasting, rounds: int) -> None:
+    bootstrap = server.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 100, "log_level": 0})
+    for number, end in enumerate((server.kill, server.stop, server.kill) * rounds):
+        asked = changes(number)
+        make(admin, [change.topic for change in asked if change.before is not None])
+        server.settle()
+        answers = [next(iter(change.ask(admin, change.topic).values())) for change in asked]
+        wait_for(answers, 1 + number * 7 % len(answers))
+        end()
+        server.start()
+        successes = [succeeded(answer) for answer in answers]
+        server.settle()
+        states = topic_states(admin, server)
+        for change, is_success in zip(asked, successes, strict=True):
+            allowed = [change.after] if is_success else [change.before, change.after]
+            assert states.get(change.topic) in allowed, change.topic
+    server.stop()
+    for directory in server.directories:
+        with open_directory(directory, read_only=True) as logs:
             found = {topic: len(logs.partitions(topic)) for topic in logs.topics()}
         assert found == {topic: state.partitions for topic, state in states.items()} | {"__cluster_metadata": 1}
 
 
 def make(admin: AdminClient, topics: list[str]) -> None:
-    for future in admin.create_topics([NewTopic(topic, 3, 1, config=BEFORE) for topic in topics]).values():
+    for future in admin.create_topics([NewTopic(topic, 3, config=BEFORE) for topic in topics]).values():
         future.result(PATIENCE_S)
 
 
@@ -138,7 +147,7 @@ def succeeded(answer: Future[Any]) -> bool:
     return True
 
 
-def topic_states(admin: AdminClient, server: LastingServer) -> dict[str, State]:
+def topic_states(admin: AdminClient, server: Lasting) -> dict[str, State]:
     """Return the state of every topic, and check that each topic is complete."""
     listed = admin.list_topics(timeout=PATIENCE_S).topics
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in listed]
@@ -147,7 +156,8 @@ def topic_states(admin: AdminClient, server: LastingServer) -> dict[str, State]:
         described = future.result(PATIENCE_S)
         partitions = listed[resource.name].partitions
         assert sorted(partitions) == list(range(len(partitions)))
-        assert {partition.leader for partition in partitions.values()} == {1}
-        Librdkafka().produce(server.bootstrap, resource.name, [Sent(b"x", partition=number) for number in partitions])
+        assert {partition.leader for partition in partitions.values()} <= set(server.node_ids)
+        sent = [Sent(b"x", partition=number) for number in partitions]
+        Librdkafka().produce(server.bootstrap_servers, resource.name, sent)
         states[resource.name] = State(len(partitions), {key: described[key].value for key in BEFORE})
     return states

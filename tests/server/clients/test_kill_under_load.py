@@ -11,7 +11,7 @@ plain, acks=all         every acknowledged record exists, some perhaps twice
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from server.server_process import serving
+from server.lasting_server import Lasting, LastingServer
 from tidelog import open_directory
-from tidelog.testing.broker.kept_port import keep_port
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 PARTITIONS = 3
@@ -30,6 +29,7 @@ ACKNOWLEDGED_A_ROUND = 300
 IN_FLIGHT = 2000
 PADDING = b"x" * 1000
 """The padding makes segments roll."""
+SEGMENT_BYTES = "1048576"
 
 
 class Load:
@@ -96,35 +96,37 @@ def numbers(directory: Path, topic: str) -> list[list[int]]:
         ]
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LastingServer]:
+    with LastingServer(tmp_path, log_segment_bytes=SEGMENT_BYTES) as running:
+        yield running
+
+
 @pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
-def test_what_was_acknowledged_outlives_kills(tmp_path: Path, rounds: int) -> None:
-    with keep_port() as place:
-        address = f"127.0.0.1:{place.getsockname()[1]}"
-        arguments = ("--override", f"listeners=PLAINTEXT://{address}", "--override", "log.segment.bytes=1048576")
-        loads = [
-            Load(address, "idempotent", **{"enable.idempotence": True}),
-            Load(address, "plain", **{"enable.idempotence": False}),
-        ]
-        for number in range(rounds):
-            with serving(tmp_path, *arguments) as process:
-                process.line_with("serving")
-                if number == 0:
-                    make_topics(address, [load.topic for load in loads])
-                goals = [len(load.acknowledged) + ACKNOWLEDGED_A_ROUND for load in loads]
-                keep_on(loads, partial(have_reached, loads, goals))
-                process.kill()
-        with serving(tmp_path, *arguments) as process:
-            process.line_with("serving")
-            for load in loads:
-                load.finish()
+def test_what_was_acknowledged_outlives_kills(server: Lasting, rounds: int) -> None:
+    loads = [
+        Load(server.bootstrap_servers, "idempotent", **{"enable.idempotence": True}),
+        Load(server.bootstrap_servers, "plain", **{"enable.idempotence": False}),
+    ]
+    make_topics(server.bootstrap_servers, [load.topic for load in loads])
+    server.settle()
+    for _ in range(rounds):
+        goals = [len(load.acknowledged) + ACKNOWLEDGED_A_ROUND for load in loads]
+        keep_on(loads, partial(have_reached, loads, goals))
+        server.kill()
+        server.start()
+    for load in loads:
+        load.finish()
+    server.kill()
     idempotent, plain = loads
-    for partition, found in enumerate(numbers(tmp_path / "tidelog-data", "idempotent")):
-        assert found == list(range(partition, idempotent.sent, PARTITIONS))
-    for partition, found in enumerate(numbers(tmp_path / "tidelog-data", "plain")):
-        assert set(found) == set(range(partition, plain.sent, PARTITIONS))
+    for directory in server.directories:
+        for partition, found in enumerate(numbers(directory, "idempotent")):
+            assert found == list(range(partition, idempotent.sent, PARTITIONS))
+        for partition, found in enumerate(numbers(directory, "plain")):
+            assert set(found) == set(range(partition, plain.sent, PARTITIONS))
 
 
 def make_topics(bootstrap: str, names: list[str]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
+    for future in admin.create_topics([NewTopic(name, PARTITIONS) for name in names]).values():
         future.result(PATIENCE_S)

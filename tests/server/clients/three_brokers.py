@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import PartitionMetadata
 
 from server.cluster.process_cluster import BROKERS, CONTROLLER, PATIENCE_S, ProcessCluster
 from server.harness import KEEPING, WireClient
@@ -31,11 +32,18 @@ class Stored(NamedTuple):
 
 
 class ThreeBrokers:
+    node_ids = BROKERS
+
     def __init__(self, cluster: ProcessCluster) -> None:
         self.cluster = cluster
         self.bootstrap_servers = cluster.bootstrap
         self._turns = cycle(BROKERS)
         self._ended: int | None = None
+
+    @property
+    def directories(self) -> list[Path]:
+        """The log directories. Each one has all partitions."""
+        return [disk for number in BROKERS for disk in self.cluster.disks(number)]
 
     # --- its life ---
 
@@ -53,8 +61,17 @@ class ThreeBrokers:
         """Start the broker that ended. Return when its replicas are in sync."""
         assert self._ended is not None, "a broker has ended"
         self.cluster.restart(self._ended)
-        for topic in self.cluster.admin.list_topics(timeout=PATIENCE_S).topics:
-            self.cluster.wait_until_in_sync(topic)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until all brokers know of the changes so far, and all replicas are in sync."""
+
+        def partitions() -> Iterator[PartitionMetadata]:
+            for topic in self.cluster.admin.list_topics(timeout=PATIENCE_S).topics.values():
+                yield from topic.partitions.values()
+
+        self.cluster.wait_for_metadata()
+        self.cluster.wait_for("all replicas are in sync", lambda: all(len(one.isrs) == 3 for one in partitions()))
 
     def restart(self) -> None:
         """Shut down and start all brokers, one at a time."""

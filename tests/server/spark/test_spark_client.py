@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LastingServer]:
 
 @pytest.fixture(scope="module")
 def spark(server: LastingServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClient]:
-    with SparkClient(tmp_path_factory.mktemp("spark"), server.bootstrap) as running:
+    with SparkClient(tmp_path_factory.mktemp("spark"), server.bootstrap_servers) as running:
         yield running
 
 
@@ -42,7 +42,7 @@ def topic(server: LastingServer) -> str:
 
 def make_topic(server: LastingServer) -> str:
     name = f"topic-{next(_numbers)}"
-    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     for future in admin.create_topics([NewTopic(name, 2, 1)]).values():
         future.result(PATIENCE_S)
     return name
@@ -51,7 +51,7 @@ def make_topic(server: LastingServer) -> str:
 def produce(server: LastingServer, topic: str, numbers: range) -> None:
     """Produce one record for each number, alternating between the two partitions."""
     sent = [Sent(b"%d" % number, b"%d" % number, partition=number % 2) for number in numbers]
-    Librdkafka().produce(server.bootstrap, topic, sent)
+    Librdkafka().produce(server.bootstrap_servers, topic, sent)
 
 
 def numbers(spark: SparkClient, topic: str) -> list[int]:
@@ -91,7 +91,7 @@ def test_a_batch_reads_between_offsets_and_between_times(server: LastingServer, 
     sent = [
         Sent(b"%d" % second, timestamp=BEGIN_MS + second * 1000, partition=n) for second in range(20) for n in (0, 1)
     ]
-    Librdkafka().produce(server.bootstrap, topic, sent)
+    Librdkafka().produce(server.bootstrap_servers, topic, sent)
 
     def found(**options: str) -> list[list[int]]:
         rows = spark.read(topic, **options)
@@ -116,7 +116,7 @@ def test_a_batch_reads_between_offsets_and_between_times(server: LastingServer, 
 
 
 def test_aborted_and_open_transactions_are_left_out(server: LastingServer, spark: SparkClient, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(PATIENCE_S)
     for number in range(9):
         producer.begin_transaction()
