@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
@@ -12,7 +12,7 @@ import pytest
 
 from server.clients.adapters import ADAPTERS, Adapter, Sent
 from server.data.data_home import eventually
-from server.security.certificates import CLIENT_NAME, authority
+from server.security.certificates import CLIENT_NAME, Files, authority
 from server.security.logins import LISTENERS, MECHANISMS, PASSWORD, SecureHome, secure_broker
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
@@ -36,7 +36,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureHome]:
         yield running
 
 
-def options(home: SecureHome, adapter: Adapter, listener: str, mechanism: str, password: str) -> dict[str, Any]:
+class Secure(Protocol):
+    """A server or a cluster with a listener of each kind."""
+
+    files: Files
+
+    def create_topic(self, name: str, /) -> object: ...
+
+    def servers(self, listener: str, /) -> str:
+        """Return the addresses of a listener for clients."""
+        ...
+
+    def counts(self, listener: str, /) -> tuple[int, int]:
+        """Return the numbers of successful and failed authentications."""
+        ...
+
+
+def options(home: Secure, adapter: Adapter, listener: str, mechanism: str, password: str) -> dict[str, Any]:
     """Return the library's own settings for the listener and mechanism."""
     protocol = LISTENERS[listener]
     if adapter.name == "confluent-kafka":
@@ -56,11 +72,11 @@ def options(home: SecureHome, adapter: Adapter, listener: str, mechanism: str, p
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
 @pytest.mark.parametrize(("listener", "mechanism"), CASES)
-def test_records_come_back_as_they_were_sent(home: SecureHome, adapter: Adapter, listener: str, mechanism: str) -> None:
+def test_records_come_back_as_they_were_sent(home: Secure, adapter: Adapter, listener: str, mechanism: str) -> None:
     topic = f"{adapter.name}-{listener}-{mechanism}"
     home.create_topic(topic)
     before = home.counts(listener)
-    servers = f"localhost:{home.listener(listener).port}"
+    servers = home.servers(listener)
     own = options(home, adapter, listener, mechanism, PASSWORD)
     assert adapter.produce(servers, topic, RECORDS, **own) == [0, 1]
     assert adapter.consume(servers, topic, len(RECORDS), **own) == RECORDS
@@ -71,7 +87,7 @@ def test_records_come_back_as_they_were_sent(home: SecureHome, adapter: Adapter,
 
 def test_a_certificate_gives_its_name(home: SecureHome) -> None:
     own = options(home, ADAPTERS[0], "MUTUAL", "", "")
-    producer = confluent_kafka.Producer({"bootstrap.servers": f"localhost:{home.listener('MUTUAL').port}"} | own)
+    producer = confluent_kafka.Producer({"bootstrap.servers": home.servers("MUTUAL")} | own)
 
     def is_known() -> bool:
         """A client may replace its first connection, so the metadata request is repeated."""
@@ -83,9 +99,9 @@ def test_a_certificate_gives_its_name(home: SecureHome) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_libraries_understand_that_the_password_is_wrong(home: SecureHome, mechanism: str) -> None:
+def test_libraries_understand_that_the_password_is_wrong(home: Secure, mechanism: str) -> None:
     """The clients do not mistake it for a network error. kafka-python is left out because it retries."""
-    servers = f"localhost:{home.listener('SASL').port}"
+    servers = home.servers("SASL")
     errors: list[Any] = []
     own = options(home, ADAPTERS[0], "SASL", mechanism, "guess")
     producer = confluent_kafka.Producer(
@@ -93,5 +109,6 @@ def test_libraries_understand_that_the_password_is_wrong(home: SecureHome, mecha
     )
     while not any(error.code() == confluent_kafka.KafkaError._AUTHENTICATION for error in errors):
         producer.poll(1)
+    producer.close()  # otherwise it goes on trying until it is collected
     with pytest.raises(aiokafka.errors.KafkaError):
         ADAPTERS[2].produce(servers, "any", RECORDS, **options(home, ADAPTERS[2], "SASL", mechanism, "guess"))

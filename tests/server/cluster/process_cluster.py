@@ -24,6 +24,8 @@ PATIENCE_S: Final = 60
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 CONTROLLER: Final = 1
 BROKERS: Final = (1, 2, 3)
+PortName = int | str | tuple[str, int]
+"""A broker, the controller, or a further listener of a broker."""
 
 
 class ProcessCluster:
@@ -37,26 +39,32 @@ class ProcessCluster:
         log_dirs: int = 1,
         client: Mapping[str, str] | None = None,
         users: Sequence[str] = (),
+        listeners: Sequence[str] = (),
     ) -> None:
         """Each broker has ``log_dirs`` log directories. Its metadata log is in the first one.
 
         ``client`` has further settings of the administrator's client. ``users`` are the values of ``--add-scram`` with
-        which the controller is formatted.
+        which the controller is formatted. ``listeners`` are the names of the brokers' further listeners. ``configs``
+        say their protocols.
         """
         self._root = root
         self._users = tuple(users)
         self._client = dict(client or {})
         self._log_dirs = log_dirs
         self._marks = count(1)
-        self._ports = {name: keep_port() for name in (*BROKERS, "controller")}
+        names: list[PortName] = [*BROKERS, "controller", *((name, number) for name in listeners for number in BROKERS)]
+        self._ports = {name: keep_port() for name in names}
         controller = f"127.0.0.1:{self._port('controller')}"
         self.nodes: dict[int, TidelogNode] = {}
         for number in BROKERS:
-            listeners = f"PLAINTEXT://127.0.0.1:{self._port(number)}"
+            further = {name: self.address(number, name) for name in listeners}
+            own = {"PLAINTEXT": self.address(number), **further}
             has_controller = number == CONTROLLER
+            if has_controller:
+                own["CONTROLLER"] = controller
             properties = {
                 "process.roles": "broker,controller" if has_controller else "broker",
-                "listeners": f"{listeners},CONTROLLER://{controller}" if has_controller else listeners,
+                "listeners": ",".join(f"{name}://{address}" for name, address in own.items()),
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": f"{CONTROLLER}@{controller}",
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -104,8 +112,9 @@ class ProcessCluster:
     def bootstrap(self) -> str:
         return ",".join(map(self.address, BROKERS))
 
-    def address(self, number: int) -> str:
-        return f"127.0.0.1:{self._port(number)}"
+    def address(self, number: int, listener: str | None = None) -> str:
+        """Return the address of a broker's first listener, or of a further one."""
+        return f"127.0.0.1:{self._port(number if listener is None else (listener, number))}"
 
     def kill(self) -> None:
         for node in self.nodes.values():
@@ -180,7 +189,7 @@ class ProcessCluster:
 
     # --- inside ---
 
-    def _port(self, name: int | str) -> int:
+    def _port(self, name: PortName) -> int:
         port: int = self._ports[name].getsockname()[1]
         return port
 

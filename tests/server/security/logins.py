@@ -70,6 +70,10 @@ class SecureHome(BrokerHome):
     def listener(self, name: str) -> Listener:
         return next(one for one in self.server.listeners if one.endpoint.name == name)
 
+    def servers(self, name: str) -> str:
+        """Return a listener's address for clients that check certificates."""
+        return f"localhost:{self.listener(name).port}"
+
     def counts(self, name: str) -> tuple[int, int]:
         """Return the numbers of successful and failed authentications."""
         counts = self.listener(name).authentications
