@@ -29,7 +29,7 @@ from server.clients.test_security import (
 )
 from server.clients.three_brokers import REPLICATED
 from server.cluster.process_cluster import BROKERS, PATIENCE_S, ProcessCluster
-from server.cluster.test_secure_cluster import client_of, secure
+from server.cluster.test_secure_cluster import client_of, plain
 from server.harness import KEEPING
 from server.security.certificates import CLIENT_NAME, Files, write_files
 from server.security.logins import LISTENERS, MECHANISMS, PASSWORD, security_settings
@@ -49,7 +49,7 @@ def settings(files: Files) -> dict[str, str]:
     own = {name: value for name, value in security_settings(files).items() if name != "listeners"}
     protocols = [f"{name}:{LISTENERS[name]}" for name in OF_CLIENTS]
     mechanisms = {f"listener.name.{name}.sasl.enabled.mechanisms": ",".join(MECHANISMS) for name in ("sasl", "both")}
-    between = secure(files)
+    between = plain(files)
     return {
         **KEEPING,
         **REPLICATED,

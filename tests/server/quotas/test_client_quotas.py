@@ -15,6 +15,7 @@ from server.network.listener_harness import ListenerHarness
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
+from tidelog.protocol.frames import Frame
 from tidelog.server.metadata.image import QuotaEntity
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
@@ -224,7 +225,7 @@ def test_no_more_is_fetched_at_once_than_the_windows_allow(harness: QuotaHarness
 class HoldingBack(ListenerHarness):
     """Each response to ``hold`` throttles its connection for half a second."""
 
-    def begin(self, frame: bytearray, client: ClientConnection) -> Reply:
+    def begin(self, frame: Frame, client: ClientConnection) -> Reply:
         if bytes(frame) == b"hold":
             client.throttle_ms = 500
         reply = super().begin(frame, client)
