@@ -90,7 +90,7 @@ def test_several_requests_are_in_flight_and_each_gets_its_response() -> None:
 
 def test_requests_keep_their_order_while_the_peer_does_not_read() -> None:
     """Requests fill the socket's buffers, later ones wait, and one comes just as the buffers have space again. It may
-    not overtake those that wait."""
+    not overtake the waiting ones."""
     reads, order = asyncio.Event(), list[str]()
 
     async def script(peer: PeerConnection) -> None:

@@ -278,7 +278,7 @@ class TestErrors:
     def test_a_failed_request_delays_the_partition(self) -> None:
         driver = following(ModelLog.of_epochs(1))
         assert driver.run(driver.follower.request_failed(position(driver), 7)) == (
-            BackOff(error_code=ErrorCode.NETWORK_EXCEPTION, until_ms=107, needs_metadata=True),
+            BackOff(error_code=ErrorCode.NETWORK_EXCEPTION, until_ms=107, needs_metadata=True, is_of_request=True),
         )
 
     @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE])

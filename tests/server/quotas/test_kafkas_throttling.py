@@ -164,8 +164,8 @@ def test_making_topics(kafka: Home, ours: Home) -> None:
 def test_connections_of_an_address(kafka: Home, ours: Home) -> None:
     """Twice the rate is accepted. This test is the last because its quota applies to all clients.
 
-    All connections come at once, so their number does not depend on the machine. What a slow machine gets later than
-    that is at most the rate, for the time that has passed.
+    All connections come at once, so their number does not depend on the machine. If a slow machine connects
+    later, it gets at most the rate for the passed time in addition.
     """
     rate, connections = 2.0, 40
     served, at_most = [], []

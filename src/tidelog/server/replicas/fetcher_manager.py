@@ -252,7 +252,7 @@ class FetcherManager:
                 f"{replica.partition} from broker {replica.served.leader} at offset {replica.log.end_offset}",
                 CorruptRecordError(command.message),
             )
-        if not command.is_of_request:  # such an error has one line, of the fetcher
+        if not command.is_of_request:  # The fetcher logs the error of a request once.
             _log.info(
                 "%s is fetched again from broker %d after a back-off of %d ms: %s",
                 replica.partition,

@@ -152,7 +152,7 @@ class ReplicaManager:
         """The fetchers; None before this broker follows a partition."""
         self._listeners = LeaderListeners()
         self._log_errors: dict[TopicPartition, str] = {}
-        """The reasons why replicas have no log. Each change of such a replica tries again."""
+        """The reasons why replicas have no log. Each change of the replica tries again."""
         self._latest_change: asyncio.Task[None] | None = None
         """The task that carries out the latest change."""
 
