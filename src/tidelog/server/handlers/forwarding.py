@@ -15,7 +15,9 @@ another error for the Envelope: the cluster is not set    UNKNOWN_SERVER_ERROR, 
 up correctly, such as a broker without CLUSTER_ACTION
 ========================================================  ============================================================
 
-Log levels are this broker's own, so a change of them is not forwarded. Thread rule: the event loop only.
+Two kinds of resources in a change of configs are not forwarded: log levels, which are this broker's own, and refused
+ones. This broker knows best which of its configs are valid, so it checks them first (``alterations``). Thread rule: the
+event loop only.
 Source: Kafka's ``KafkaApis.handle``, ``ForwardingManagerImpl``, ``EnvelopeRequest``.
 """
 
@@ -34,12 +36,12 @@ from tidelog.protocol.errors import ApiError, ErrorCode, code_of
 from tidelog.protocol.headers import read_response_header, write_request_header
 from tidelog.protocol.messages import read_request, read_response, write_request
 from tidelog.server.cluster_node import ClusterNode
-from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.handlers.api_groups import ApiGroup
 from tidelog.server.handlers.cluster import api_versions
-from tidelog.server.handlers.configs.alterations import incremental_alter_configs
+from tidelog.server.handlers.configs import alterations
 from tidelog.server.handlers.registry import BROKER_APIS, Handler, Handlers, Registry
 from tidelog.server.handlers.throttling import throttled_bytes
+from tidelog.server.metadata.requests import Outcome
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse
 from tidelog.server.security.principal_data import write_principal
@@ -93,19 +95,19 @@ async def handle(node: ClusterNode, context: RequestContext, body: memoryview) -
 async def handle_config_changes(
     node: ClusterNode, context: RequestContext, body: memoryview
 ) -> EncodedResponse | Mapping[str, Any]:
-    """Carry out changes of this broker's log levels, and forward all others."""
+    """Check the resources of a change of configs, and forward the others."""
     request = read_request(context.api, context.version, body)
-    own = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
-    if not own:
+    outcomes = alterations.preprocess(node, context, request)
+    left = [one for one in request.resources if alterations.identity_of(one) not in outcomes]
+    if len(left) == len(request.resources):
         return await handle(node, context, body)
-    fields = {"validate_only": request.validate_only}
-    local = read_request(context.api, context.version, _body(context, {**fields, "resources": own}))
-    results = [*(await incremental_alter_configs(node, context, local))["responses"]]
-    others = [one for one in request.resources if one not in own]
-    if others:
-        data = await _forward(node, context, _body(context, {**fields, "resources": others}))
-        results += read_response(context.api, context.version, data).responses
-    return {"responses": results}
+    if left:
+        data = await _forward(
+            node, context, _body(context, {"validate_only": request.validate_only, "resources": left})
+        )
+        for one in read_response(context.api, context.version, data).responses:
+            outcomes[one.resource_type, one.resource_name] = Outcome(code_of(one.error_code), one.error_message)
+    return {"responses": alterations.results(request.resources, outcomes)}
 
 
 def forwarding(handler: Handler) -> Handler:
@@ -116,7 +118,7 @@ def forwarding(handler: Handler) -> Handler:
         assert refuse is not None
         return refuse(context, read(context.api, context.version, body), error)
 
-    is_of_configs = handler.handle is incremental_alter_configs
+    is_of_configs = handler.handle in (alterations.alter_configs, alterations.incremental_alter_configs)
     return Handler(
         handle_config_changes if is_of_configs else handle,
         None if refuse is None else refuse_unparsed,

@@ -169,19 +169,20 @@ def test_a_response_to_another_request_does_not_reach_the_client(tmp_path: Path)
     run(work)
 
 
+def every_change_is_done(request: Request) -> Mapping[str, Any]:
+    return {
+        "responses": [
+            {"error_code": 0, "resource_type": one.resource_type, "resource_name": one.resource_name}
+            for one in request.values.resources
+        ]
+    }
+
+
 def test_log_levels_are_changed_here_and_everything_else_by_the_controller(tmp_path: Path) -> None:
     async def work() -> None:
         async with ScriptedController() as controller, joined(tmp_path, controller) as broker:
             inner: list[Request] = []
-
-            def respond(request: Request) -> Mapping[str, Any]:
-                results = [
-                    {"error_code": 0, "resource_type": one.resource_type, "resource_name": one.resource_name}
-                    for one in request.values.resources
-                ]
-                return {"responses": results}
-
-            controller.handlers[ApiKey.ENVELOPE] = envelope(respond, inner)
+            controller.handlers[ApiKey.ENVELOPE] = envelope(every_change_is_done, inner)
             level = {"name": LOGGER.name, "config_operation": 0, "value": "WARN"}
             own = {"resource_type": 8, "resource_name": str(broker.node_id), "configs": [level]}
             setting = {"name": "retention.ms", "config_operation": 0, "value": "1"}
@@ -201,3 +202,37 @@ def test_log_levels_are_changed_here_and_everything_else_by_the_controller(tmp_p
         run(work)
     finally:
         LOGGER.setLevel(level_before)
+
+
+@pytest.mark.parametrize("api", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+def test_the_broker_refuses_invalid_settings_of_its_own(tmp_path: Path, api: ApiKey) -> None:
+    async def work() -> None:
+        async with ScriptedController() as controller, joined(tmp_path, controller) as broker:
+            inner: list[Request] = []
+            controller.handlers[ApiKey.ENVELOPE] = envelope(every_change_is_done, inner)
+
+            def change(kind: int, name: object, key: str, value: str) -> dict[str, Any]:
+                operation = {} if api is ApiKey.ALTER_CONFIGS else {"config_operation": 0}
+                config = {"name": key, "value": value, **operation}
+                return {"resource_type": kind, "resource_name": str(name), "configs": [config]}
+
+            async with client_of(broker) as client:
+                response = await client.send(
+                    api,
+                    {
+                        "resources": [
+                            change(4, broker.node_id, "log.cleaner.threads", "none"),
+                            change(2, "t", "retention.ms", "1"),
+                            change(4, broker.node_id + 1, "log.cleaner.threads", "2"),
+                            change(4, "", "log.cleaner.threads", "2"),
+                        ],
+                        "validate_only": True,
+                    },
+                )
+            refused = ErrorCode.INVALID_REQUEST
+            assert [one.error_code for one in response.responses] == [refused, 0, refused, 0]
+            (forwarded,) = (one.values for one in inner)
+            assert [one.resource_name for one in forwarded.resources] == ["t", ""]
+            assert forwarded.validate_only
+
+    run(work)

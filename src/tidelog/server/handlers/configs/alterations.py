@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError
+from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.authorization.operation import Operation
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     Altered = wire.AlterConfigsRequestAlterConfigsResource | wire.IncrementalAlterConfigsRequestAlterConfigsResource
     AlteredConfig = wire.AlterConfigsRequestAlterableConfig | wire.IncrementalAlterConfigsRequestAlterableConfig
     AlteredT = TypeVar("AlteredT", bound=Altered)
+    AlteringRequest = wire.AlterConfigsRequest | wire.IncrementalAlterConfigsRequest
+
+Wanted = TypeVar("Wanted")
 
 RESOURCES = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 """The types whose configs are in the metadata."""
@@ -58,25 +62,12 @@ Identity = tuple[int, str]
 async def alter_configs(
     node: ClusterNode, context: RequestContext, request: wire.AlterConfigsRequest
 ) -> wire.AlterConfigsResponse:
-    outcomes: dict[Identity, Outcome] = {}
-    wanted: dict[ConfigResource, Mapping[str, str]] = {}
-    for identity, altered in _resources_once(request.resources).items():
-        try:
-            _check_values(altered, altered.configs)
-            resource = _config_resource(identity)
-            texts = {config.name: config.value or "" for config in altered.configs}
-            if resource.type is ResourceType.BROKER:
-                _require_broker(node.authorizer, context)
-                _check_broker_of(node, context, resource, texts)
-            node.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
-        except TidelogError as error:
-            outcomes[identity] = Outcome.of(error)
-        else:
-            wanted[resource] = texts
+    outcomes, checked = _replacements(node, context, request)
+    wanted = _authorized(node, context, checked, outcomes)
     if wanted:
         replaced = await node.controller.replace_configs(wanted, validate_only=request.validate_only)
         outcomes.update(replaced.items())
-    return {"responses": _results(request.resources, outcomes)}
+    return {"responses": results(request.resources, outcomes)}
 
 
 def refuse_alter_configs(
@@ -88,31 +79,87 @@ def refuse_alter_configs(
 async def incremental_alter_configs(
     node: ClusterNode, context: RequestContext, request: wire.IncrementalAlterConfigsRequest
 ) -> wire.IncrementalAlterConfigsResponse:
-    outcomes: dict[Identity, Outcome] = {}
-    wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
-    for identity, resource in _resources_once(request.resources).items():
-        try:
-            changes = _setting_changes(resource)
-            if identity[0] == ResourceType.BROKER_LOGGER:
-                _require_broker(node.authorizer, context)
-                _alter_loggers(node, identity[1], changes, validate_only=request.validate_only)
-                outcomes[identity] = DONE
-            else:
-                checked = _checked(node, context, identity, changes)
-                node.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(identity))
-                wanted[checked] = changes
-        except TidelogError as error:
-            outcomes[identity] = Outcome.of(error)
+    outcomes, checked = _changes(node, context, request)
+    wanted = _authorized(node, context, checked, outcomes)
     if wanted:
         altered = await node.controller.alter_configs(wanted, validate_only=request.validate_only)
         outcomes.update(altered.items())
-    return {"responses": _results(request.resources, outcomes)}
+    return {"responses": results(request.resources, outcomes)}
 
 
 def refuse_incremental_alter_configs(
     context: RequestContext, request: wire.IncrementalAlterConfigsRequest, error: TidelogError
 ) -> wire.IncrementalAlterConfigsResponse:
     return {"responses": _refusals(request.resources, error)}
+
+
+def preprocess(node: ClusterNode, context: RequestContext, request: AlteringRequest) -> dict[Identity, Outcome]:
+    """Check a request of either API that another node's controller carries out, and change log levels.
+
+    Return the outcomes of refused resources and of changed log levels. The controller gets the other resources.
+    """
+    if context.api is ApiKey.ALTER_CONFIGS:
+        return _replacements(node, context, cast("wire.AlterConfigsRequest", request))[0]
+    return _changes(node, context, cast("wire.IncrementalAlterConfigsRequest", request))[0]
+
+
+def _replacements(
+    node: ClusterNode, context: RequestContext, request: wire.AlterConfigsRequest
+) -> tuple[dict[Identity, Outcome], dict[ConfigResource, Mapping[str, str]]]:
+    """Return the outcomes of refused resources, and the configs of all others."""
+    outcomes: dict[Identity, Outcome] = {}
+    wanted: dict[ConfigResource, Mapping[str, str]] = {}
+    for identity, altered in _resources_once(request.resources).items():
+        try:
+            _check_values(altered, altered.configs)
+            resource = _config_resource(identity)
+            texts = {config.name: config.value or "" for config in altered.configs}
+            if resource.type is ResourceType.BROKER:
+                _require_broker(node.authorizer, context)
+                _check_broker_of(node, context, resource, texts)
+        except TidelogError as error:
+            outcomes[identity] = Outcome.of(error)
+        else:
+            wanted[resource] = texts
+    return outcomes, wanted
+
+
+def _changes(
+    node: ClusterNode, context: RequestContext, request: wire.IncrementalAlterConfigsRequest
+) -> tuple[dict[Identity, Outcome], dict[ConfigResource, Sequence[SettingChange]]]:
+    """Change log levels. Return their outcomes and those of refused resources, and the changes of all others."""
+    outcomes: dict[Identity, Outcome] = {}
+    wanted: dict[ConfigResource, Sequence[SettingChange]] = {}
+    for identity, altered in _resources_once(request.resources).items():
+        try:
+            changes = _setting_changes(altered)
+            if identity[0] == ResourceType.BROKER_LOGGER:
+                _require_broker(node.authorizer, context)
+                _alter_loggers(node, identity[1], changes, validate_only=request.validate_only)
+                outcomes[identity] = DONE
+            else:
+                wanted[_checked(node, context, identity, changes)] = changes
+        except TidelogError as error:
+            outcomes[identity] = Outcome.of(error)
+    return outcomes, wanted
+
+
+def _authorized(
+    node: ClusterNode,
+    context: RequestContext,
+    wanted: Mapping[ConfigResource, Wanted],
+    outcomes: dict[Identity, Outcome],
+) -> dict[ConfigResource, Wanted]:
+    """Return the resources that the client may alter. Add the outcomes of the others to ``outcomes``."""
+    allowed: dict[ConfigResource, Wanted] = {}
+    for resource, change in wanted.items():
+        try:
+            node.authorizer.require(context, Operation.ALTER_CONFIGS, guarded(resource))
+        except TidelogError as error:
+            outcomes[resource] = Outcome.of(error)
+        else:
+            allowed[resource] = change
+    return allowed
 
 
 def _checked(
@@ -150,7 +197,7 @@ def _alter_loggers(node: ClusterNode, name: str, changes: Sequence[SettingChange
 def _resources_once(resources: Sequence[AlteredT]) -> dict[Identity, AlteredT]:
     """Return the resources that are in the request exactly once."""
     times = _times(resources)
-    return {_identity(resource): resource for resource in resources if times[_identity(resource)] == 1}
+    return {identity_of(resource): resource for resource in resources if times[identity_of(resource)] == 1}
 
 
 def _config_resource(identity: Identity) -> ConfigResource:
@@ -227,15 +274,15 @@ def _after_changes(before: Mapping[str, str], different: Mapping[str, str | None
     return {key: value for key, value in {**before, **different}.items() if value is not None}
 
 
-def _results(
+def results(
     resources: Sequence[Altered], outcomes: Mapping[Identity, Outcome]
 ) -> list[wire.AlterConfigsResponseAlterConfigsResourceResponse]:
     """Return a result for each resource, in the order of the request."""
     times = _times(resources)
     repeated = Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     return [
-        _result(resource, outcomes[_identity(resource)])
-        if times[_identity(resource)] == 1
+        _result(resource, outcomes[identity_of(resource)])
+        if times[identity_of(resource)] == 1
         else _result(resource, repeated)
         for resource in resources
     ]
@@ -259,8 +306,8 @@ def _result(resource: Altered, outcome: Outcome) -> wire.AlterConfigsResponseAlt
 
 
 def _times(resources: Iterable[Altered]) -> Counter[Identity]:
-    return Counter(map(_identity, resources))
+    return Counter(map(identity_of, resources))
 
 
-def _identity(resource: Altered) -> Identity:
+def identity_of(resource: Altered) -> Identity:
     return resource.resource_type, resource.resource_name
