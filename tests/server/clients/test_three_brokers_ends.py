@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from server.clients.test_ends_in_traffic import test_traffic_outlives_the_ends_of_its_broker
-from server.clients.test_kill_during_administration import test_a_change_is_there_or_nothing_of_it
+from server.clients.test_kill_during_administration import test_a_change_is_there_or_nothing_of_it as check_changes
 from server.clients.test_kill_under_load import SEGMENT_BYTES, test_what_was_acknowledged_outlives_kills
 from server.clients.three_brokers import ThreeBrokers, three_brokers
 
 __all__ = [
-    "test_a_change_is_there_or_nothing_of_it",
     "test_traffic_outlives_the_ends_of_its_broker",
     "test_what_was_acknowledged_outlives_kills",
 ]
@@ -24,3 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 def server(tmp_path: Path) -> Iterator[ThreeBrokers]:
     with three_brokers(tmp_path, {"log.segment.bytes": SEGMENT_BYTES}) as running:
         yield running
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_change_is_there_or_nothing_of_it(server: ThreeBrokers, rounds: int) -> None:
+    """Fewer rounds than with one broker, because each end waits for the replicas of all topics so far."""
+    check_changes(server, rounds)
