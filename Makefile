@@ -11,7 +11,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set golden-cluster soak lock clean
+.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set golden-cluster golden-zookeeper soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -132,6 +132,9 @@ golden-set: venv kafka-jars ## write a golden set of tests/golden anew (RELEASE=
 
 golden-cluster: venv kafka-jars ## write the golden set of three brokers anew
 	@PYTHONPATH=tests $(BIN)/python scripts/golden_cluster.py
+
+golden-zookeeper: venv kafka-3-jars ## write the golden set of a broker with ZooKeeper anew
+	@PYTHONPATH=tests $(BIN)/python scripts/golden_zookeeper.py
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 

@@ -23,6 +23,9 @@ EVERYTHING = {release: f"everything-kafka-{release}" for release in ("4.2", "4.3
 CLUSTER, UNCLEAN_ELECTION = "cluster-kafka-4.4", "unclean-election"
 """The set of three brokers and its only kind, with a directory for each broker: broker1, broker2 and broker3."""
 
+ZOOKEEPER = "zookeeper-kafka-3.9"
+"""The set of a broker with ZooKeeper: both log directories, and the znodes below the chroot."""
+
 LARGE_SETS = (FLIGHTS, SCENARIOS)
 KRAFT_SETS = (*LARGE_SETS, *EVERYTHING.values())
 """The sets that also have ``unclean`` and ``dump-clean``."""
@@ -37,6 +40,12 @@ def manifest(set_name: str) -> dict[str, Any]:
     Shape: partition -> isolation level -> low, high, count, first, last, sha256.
     """
     loaded: dict[str, Any] = json.loads((DIRECTORY / set_name / "manifest.json").read_text())
+    return loaded
+
+
+def captured_znodes() -> dict[str, dict[str, Any]]:
+    """Return the znodes of the set ZOOKEEPER after the broker's shutdown: path -> data (None for none), version."""
+    loaded: dict[str, dict[str, Any]] = json.loads((DIRECTORY / ZOOKEEPER / "znodes.json").read_text())
     return loaded
 
 

@@ -3,7 +3,8 @@
 #
 # NEWEST is the Kafka that tidelog is held against. Its command line tools are not on Maven Central, so they are those of
 # TOOLS. The older ones are there for directories that they wrote, for the kafka-dump-log before 4.3, and for a short
-# pass of clients and brokers. KRAFT_3 is there for clusters that are mirrored.
+# pass of clients and brokers. KRAFT_3 is there for clusters that are mirrored, and
+# with ZooKeeper.
 
 KAFKA_NEWEST = 4.4.0
 KAFKA_TOOLS = 4.3.1
@@ -20,6 +21,7 @@ MIRROR_MAKER_JARS = .cache/mirror-maker-$(KAFKA_TOOLS)
 JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
 JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.java
+JAVA_OF_KRAFT_3 = $(wildcard tests/real_kafka/java/zookeeper/*.java)
 
 .PHONY: kafka-jars kafka-3-jars spark-kafka-jars mirror-maker-jars
 
@@ -49,10 +51,11 @@ $(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp $(MIRROR_MAKER_JARS)/.stamp: | 
 	@touch $@
 
 # A jar, not a directory of classes: the JVM archives classes only from jars. A class archive of other jars goes.
-.cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS) tests/real_kafka/jars.mk
+.cache/java/%/programs.jar: .cache/kafka-%/.stamp $(JAVA_OF_ALL) $(JAVA_OF_NEWEST) $(JAVA_OF_TOOLS) $(JAVA_OF_KRAFT_3) tests/real_kafka/jars.mk
 	@rm -rf $(@D) && mkdir -p $(@D)/classes
 	@javac -nowarn -d $(@D)/classes -cp '.cache/kafka-$*/*' $(JAVA_OF_ALL) \
-	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS))
+	    $(if $(filter $*,$(KAFKA_NEWEST)),$(JAVA_OF_NEWEST)) $(if $(filter $*,$(KAFKA_TOOLS)),$(JAVA_OF_TOOLS)) \
+	    $(if $(filter $*,$(KAFKA_KRAFT_3)),$(JAVA_OF_KRAFT_3))
 	@jar --create --file $@ -C $(@D)/classes .
 
 .SECONDARY:

@@ -35,6 +35,8 @@ from tidelog.model.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedCompressionError,
     UnsupportedFormatError,
+    ZnodeError,
+    ZooKeeperError,
 )
 from tidelog.model.offsets import LogOffsetMetadata, LogOffsetSnapshot
 from tidelog.model.record import Header, Isolation, Record, TimestampType
@@ -82,4 +84,6 @@ __all__ = [
     "UnknownTopicOrPartitionError",
     "UnsupportedCompressionError",
     "UnsupportedFormatError",
+    "ZnodeError",
+    "ZooKeeperError",
 ]

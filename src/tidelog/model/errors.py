@@ -281,3 +281,11 @@ class ConfigError(TidelogError):
     """A configuration value is not allowed (INVALID_CONFIG)."""
 
     code = 40
+
+
+class ZooKeeperError(TidelogError):
+    """ZooKeeper is away, answers too slowly, or refuses a request."""
+
+
+class ZnodeError(TidelogError):
+    """A znode has data that is not valid, or that this release does not know. The message begins with its path."""
