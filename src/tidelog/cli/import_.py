@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from tidelog.cli.import_report import OWN_TOPICS, import_report
 from tidelog.cli.options import expand, output_options
-from tidelog.cli.report import Report, Row, Table
+from tidelog.cli.report import Report
 from tidelog.cli.setting_options import topic_config_option, topic_settings
+from tidelog.cli.zookeeper_options import read_cluster, zookeeper_options
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.model import ConfigError
-from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.server.metadata.kraft.formatting import metadata_directory_of
 from tidelog.server.metadata.zookeeper_import.importer import Importer
-from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey, SurveyRequest, survey_directories
+from tidelog.server.metadata.zookeeper_import.survey import SurveyRequest, survey_directories
 from tidelog.server.start_settings import complete_settings
 from tidelog.server.topics.internal_topics import automatic_topic
-from tidelog.storage.checkpoint import uuid_to_text
 from tidelog.storage.fs import LOCAL, require_disk
-
-COLUMNS = ("topic", "topic_id", "partitions", "leader_epoch", "settings")
-_OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 
 
 @click.command(name="import")
@@ -38,11 +35,21 @@ _OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
     help="The server.properties of the broker that will serve the directories.  [default: as for `tidelog serve`]",
 )
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="The broker's id, if no meta.properties has it.")
+@zookeeper_options(
+    "Take topic ids, settings, users, ACLs and quotas from ZooKeeper, which zookeeper.connect of the broker names."
+    " ZooKeeper is only read."
+)
 @topic_config_option
 @click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is written.")
 @output_options
 def import_(
-    directories: Sequence[str], file: Path | None, node_id: int | None, settings: Sequence[str], is_applied: bool
+    directories: Sequence[str],
+    file: Path | None,
+    node_id: int | None,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
+    settings: Sequence[str],
+    is_applied: bool,
 ) -> Report:
     """Create a metadata log for the directories of a broker that has none.
 
@@ -50,14 +57,19 @@ def import_(
     and leader epochs come from the partition directories, and the log files stay as they are. Afterwards, `tidelog
     serve` and Kafka 4.4 can start on them. The only way back to ZooKeeper is a copy of the directories.
 
-    Settings of topics, users and ACLs were in ZooKeeper and are not here. A topic keeps all of its records until its
-    settings are changed, and a compacted topic stays compacted. Use --topic-config for the settings that you know.
+    With --zookeeper, the settings of topics and brokers, SCRAM users, ACLs, quotas and the next producer id come from
+    ZooKeeper. The plan names everything that cannot come along. Stop all brokers of the cluster first, this one last:
+    the result is a cluster of this broker alone, so it must have an in-sync replica of each partition.
+
+    Without --zookeeper these are missing. A topic keeps all of its records until its settings are changed, and a
+    compacted topic stays compacted. Use --topic-config for the settings that you know.
 
     Exit codes: 0 planned or imported, 2 wrong usage, 3 a directory cannot be used.
 
     \b
     Examples:
       tidelog import /var/lib/kafka
+      tidelog import /var/lib/kafka --zookeeper localhost:2181/kafka --apply
       tidelog import /var/lib/kafka --topic-config orders:retention.ms=604800000 --apply
       tidelog import '/mnt/disk*/kafka' --config server.properties --apply
     """
@@ -65,6 +77,7 @@ def import_(
     require_disk(paths)
     config = BrokerConfig.load(file, None if file else complete_settings({"log.dirs": ",".join(map(str, paths))}))
     given = topic_settings(settings)
+    cluster = read_cluster(zookeeper, zookeeper_config)
     survey = survey_directories(
         LOCAL,
         SurveyRequest(
@@ -72,18 +85,15 @@ def import_(
             metadata_directory=_metadata_directory(config, paths, has_file=file is not None),
             node_id=config.node_id if file else node_id,
             topic_settings=given,
-            internal_settings={name: _own_settings(name, config) for name in _OWN_TOPICS},
+            internal_settings={name: _own_settings(name, config) for name in OWN_TOPICS},
+            cluster=cluster,
         ),
     )
     for topic in survey.topics:
         TopicSettings.of(topic.settings, config)
     if is_applied:
         survey = Importer(fs=LOCAL, config=config, clock=SYSTEM_CLOCK).run(survey)
-    rows = [_row(topic) for topic in survey.topics]
-    table = Table(rows=rows, columns=COLUMNS, show={"settings": _shown})
-    return Report(
-        rows=rows, tables=[table], notes=list(_notes(survey, given, is_applied=is_applied, has_file=file is not None))
-    )
+    return import_report(survey, given, from_zookeeper=cluster is not None, is_applied=is_applied)
 
 
 def _own_settings(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -104,35 +114,3 @@ def _metadata_directory(config: BrokerConfig, paths: Sequence[Path], *, has_file
     if directory not in configured:
         raise ConfigError("metadata.log.dir is not in log.dirs: remove it, or set it to one of them")
     return directory
-
-
-def _row(topic: FoundTopic) -> Row:
-    return {
-        "topic": topic.name,
-        "topic_id": None if topic.topic_id is None else uuid_to_text(topic.topic_id),
-        "partitions": len(topic.partitions),
-        "leader_epoch": max(found.leader_epoch for found in topic.partitions.values()),
-        "settings": dict(topic.settings),
-    }
-
-
-def _shown(settings: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
-
-
-def _notes(survey: Survey, given: Mapping[str, object], *, is_applied: bool, has_file: bool) -> Iterator[str]:
-    cluster = survey.cluster_id or "with a new id"
-    yield (
-        f"Node {survey.node_id} of the cluster {cluster}: {len(survey.topics)} topics; producer ids continue from"
-        f" {survey.next_producer_id:,}. The metadata log is in {survey.metadata_directory}."
-    )
-    if any(topic.name not in given and topic.name not in _OWN_TOPICS for topic in survey.topics):
-        yield (
-            "Settings were in ZooKeeper: topics without --topic-config keep all of their records (retention.ms=-1)"
-            " until you change that."
-        )
-    yield (
-        "Done."
-        if is_applied
-        else "Nothing was written. Use --apply to import. Keep a copy if you may need ZooKeeper again."
-    )

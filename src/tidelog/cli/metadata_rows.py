@@ -7,7 +7,7 @@ SCRAM users, or values of broker settings that are passwords or unknown. This mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from tidelog.config.broker_keys import broker_key
@@ -21,7 +21,7 @@ from tidelog.server.metadata.features import release_name
 from tidelog.server.metadata.image import METADATA_VERSION, SkippedRecord
 from tidelog.server.metadata.kraft.metadata_view import MetadataView
 from tidelog.server.metadata.kraft.snapshot import image_records
-from tidelog.server.metadata.metadata_record import NEWER_RECORD
+from tidelog.server.metadata.metadata_record import NEWER_RECORD, MetadataRecord
 from tidelog.storage.checkpoint import uuid_to_text
 
 HIDDEN: Final = "[hidden]"
@@ -40,17 +40,23 @@ def metadata_rows(view: MetadataView) -> Iterator[tuple[str, str, Fields]]:
     found["quorum"] = list(_quorum(view))
     names = {uuid_to_text(topic.id): topic.name for topic in view.image.topics.values()}
     partitions = Counter(topic.name for topic, _, _ in view.image.partitions())
-    for record in image_records(view.image):
-        maker = _MAKERS.get(record.name)
-        if maker is not None:
-            kind, make = maker
-            found[kind].append(make(record.fields, names))
+    for kind, name, fields in record_rows(image_records(view.image), names):
+        found[kind].append((name, fields))
     found["newer"] = list(map(_newer, view.image.skipped_records))
     for name, fields in found["topic"]:
         fields["partitions"] = partitions[name]
     for kind, rows in found.items():
         for name, fields in rows:
             yield kind, name, fields
+
+
+def record_rows(records: Iterable[MetadataRecord], names: Mapping[str, str]) -> Iterator[tuple[str, str, Fields]]:
+    """Yield the kind, name and fields of each record that has a row. ``names`` are topics' names by their ids."""
+    for record in records:
+        maker = _MAKERS.get(record.name)
+        if maker is not None:
+            kind, make = maker
+            yield kind, *make(record.fields, names)
 
 
 def _newer(found: SkippedRecord) -> tuple[str, Fields]:

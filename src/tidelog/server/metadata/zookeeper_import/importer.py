@@ -5,7 +5,8 @@ The steps are these, each durable before the next::
     a topic id in the partition.metadata of topics without one
     meta.properties of version 1 in the other log directories
     in the metadata directory: the snapshot of offset 0 with the quorum's only voter, features, topics, partitions,
-        configs and the next producer id; the metadata log, by a first run of the controller
+        configs and the next producer id, and from ZooKeeper also users, ACLs and quotas; the metadata log, by a first
+        run of the controller
     meta.properties of version 1 in the metadata directory
 
 A crash before the last step leaves directories that the ZooKeeper broker can still use, and that a survey finds again
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import TidelogError
+from tidelog.model import ConfigError, TidelogError
 from tidelog.runtime import Clock, ThreadScheduler
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.configs import config_record
@@ -37,7 +38,8 @@ from tidelog.server.metadata.kraft.formatting import FormatRequest, format_direc
 from tidelog.server.metadata.kraft.quorum import controller_endpoint
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.metadata.zookeeper_import.survey import FoundTopic, Survey, unfinished_metadata
+from tidelog.server.metadata.zookeeper_import.found_topics import FoundTopic
+from tidelog.server.metadata.zookeeper_import.survey import Survey, unfinished_metadata
 from tidelog.storage.checkpoint import (
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
@@ -64,7 +66,13 @@ class Importer:
 
     def run(self, survey: Survey) -> Survey:
         """Import the directories, and return the survey with the ids that were assigned. Raise LockedError if another
-        process uses one of the directories, and StorageError."""
+        process uses one of the directories, ConfigError if a broker of the cluster runs, and StorageError."""
+        if survey.live_brokers:
+            numbers = ", ".join(map(str, survey.live_brokers))
+            raise ConfigError(
+                f"ZooKeeper has running brokers ({numbers}): stop all brokers of the cluster before the import, or the"
+                " two clusters have different records"
+            )
         with ExitStack() as locks:
             for path in survey.directories:
                 locks.callback(self.fs.lock(path / LOCK_FILE).release)
@@ -163,11 +171,14 @@ def _records(survey: Survey, directory_ids: Mapping[Path, uuid.UUID]) -> Iterato
                 isr=(survey.node_id,),
                 leader=survey.node_id,
                 leader_epoch=found.leader_epoch,
+                partition_epoch=found.partition_epoch,
+                is_recovering=found.is_recovering,
                 directories=(directory_ids[found.directory],),
             )
             yield MetadataRecord("PartitionRecord", {"partitionId": number, "topicId": topic_id, **state.fields()})
         for key, value in topic.settings.items():
             yield config_record(ConfigResource(ResourceType.TOPIC, topic.name), key, value)
+    yield from survey.more_records
     if survey.next_producer_id:
         fields = {"brokerId": survey.node_id, "brokerEpoch": -1, "nextProducerId": survey.next_producer_id}
         yield MetadataRecord("ProducerIdsRecord", fields)

@@ -12,11 +12,12 @@ configs                     the caller: they were in ZooKeeper. By default a top
 producer ids                the highest id in producer snapshots and in the batches after them
 ==========================  ==========================================================================================
 
-A survey fails, with the directory's name, in these cases:
+With the metadata in ZooKeeper, ids, epochs and configs come from there, and ``cluster_topics`` and ``cluster_source``
+have the rules. A survey fails, with the directory's name, in these cases:
 
 - A directory has a metadata log, or a process has locked it.
 - A partition is in two directories, or a topic has two ids.
-- A topic has missing partitions: they are on another broker.
+- A topic has missing partitions: they are on another broker. (In ZooKeeper all of them are known.)
 - There is no node id.
 - ``__cluster_metadata-0`` is a link or has foreign files.
 
@@ -28,10 +29,9 @@ Source: KIP-631, KIP-866; Kafka's ``MetaProperties``.
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
@@ -40,6 +40,11 @@ from tidelog.model import ConfigError, DirectoryError, LockedError, TopicPartiti
 from tidelog.server.metadata.controller.brokers import PRODUCER_ID_BLOCK
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.kraft.snapshot import leftover_files, read_bootstrap_records
+from tidelog.server.metadata.metadata_record import MetadataRecord
+from tidelog.server.metadata.zookeeper.translation import Untranslated, ZooKeeperCluster
+from tidelog.server.metadata.zookeeper_import.cluster_source import broker_settings, require_source
+from tidelog.server.metadata.zookeeper_import.cluster_topics import find_cluster_topics
+from tidelog.server.metadata.zookeeper_import.found_topics import FoundTopic, find_topic
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -47,9 +52,8 @@ from tidelog.storage.checkpoint import (
     QUORUM_STATE_FILE,
     MetaProperties,
     OffsetCheckpoint,
-    PartitionMetadata,
 )
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
@@ -68,25 +72,6 @@ KEEPING: Final[Mapping[str, str]] = {"retention.ms": "-1", "retention.bytes": "-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPartition:
-    directory: Path
-    """The log directory of the partition."""
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTopic:
-    """A topic in the directories. It gets an id if ``topic_id`` is None."""
-
-    name: str
-    topic_id: uuid.UUID | None
-    partitions: Mapping[int, FoundPartition]
-    settings: Mapping[str, str]
-    without_id: Sequence[Path]
-    """The partition directories without a topic id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     node_id: int
     cluster_id: str | None
@@ -95,6 +80,12 @@ class Survey:
     metadata_directory: Path
     topics: Sequence[FoundTopic]
     next_producer_id: int
+    more_records: Sequence[MetadataRecord] = ()
+    """The records of broker settings, quotas, users and ACLs, from ZooKeeper."""
+    left_out: Sequence[Untranslated] = ()
+    """Everything in ZooKeeper and the directories that is not imported."""
+    live_brokers: Sequence[int] = ()
+    """The brokers that run, by ZooKeeper. They must stop before the import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +100,8 @@ class SurveyRequest:
     """The given configs by topic."""
     internal_settings: Mapping[str, Mapping[str, str]]
     """The configs of internal topics without given ones."""
+    cluster: ZooKeeperCluster | None = None
+    """The metadata in ZooKeeper, or None if it is not known."""
 
 
 def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
@@ -124,13 +117,40 @@ def survey_directories(fs: FileSystem, request: SurveyRequest) -> Survey:
             if partition in found:
                 raise DirectoryError(f"{partition} is also in {found[partition]}: move one of the two away", path=path)
             found[partition] = path
+    node_id, cluster_id = _agreed_node(request.node_id, properties), _agreed_cluster(properties)
+    if request.cluster is not None:
+        return _cluster_survey(reading, found, request, request.cluster, node_id, cluster_id)
     return Survey(
-        node_id=_agreed_node(request.node_id, properties),
-        cluster_id=_agreed_cluster(properties),
+        node_id=node_id,
+        cluster_id=cluster_id,
         directories=request.directories,
         metadata_directory=request.metadata_directory,
         topics=_topics(reading, found, request),
         next_producer_id=_next_producer_id(reading, found),
+    )
+
+
+def _cluster_survey(
+    fs: FileSystem,
+    found: Mapping[TopicPartition, Path],
+    request: SurveyRequest,
+    cluster: ZooKeeperCluster,
+    node_id: int,
+    cluster_id: str | None,
+) -> Survey:
+    require_source(cluster, node_id, cluster_id)
+    topics = find_cluster_topics(fs, found, cluster, node_id, request.topic_settings)
+    settings, unusable = broker_settings(cluster)
+    return Survey(
+        node_id=node_id,
+        cluster_id=cluster_id or cluster.cluster_id,
+        directories=request.directories,
+        metadata_directory=request.metadata_directory,
+        topics=topics.topics,
+        next_producer_id=max(cluster.next_producer_id, _next_producer_id(fs, found)),
+        more_records=list(replace(cluster, topics={}, configs=settings, next_producer_id=0).records()),
+        left_out=[one for one in (*topics.untranslated(), *unusable, *cluster.untranslated) if one.names],
+        live_brokers=sorted(cluster.brokers),
     )
 
 
@@ -213,32 +233,9 @@ def _topic(
             " broker or disk. Copy all of them here, or move this topic's directories away",
             path=places[last],
         )
-    directories = {number: path / f"{name}-{number}" for number, path in sorted(places.items())}
-    ids = {number: PartitionMetadata.read(fs, path / PARTITION_METADATA_FILE) for number, path in directories.items()}
-    known = {found.topic_id: directories[number] for number, found in ids.items() if found is not None}
-    if len(known) > 1:
-        one, other, *_ = known.values()
-        raise DirectoryError(
-            f"{one.name} and {other.name} have different topic ids: one of them belongs to a deleted topic"
-            " of that name. Move that directory away",
-            path=other,
-        )
     kept = {**KEEPING, "cleanup.policy": "compact"} if is_compacted else KEEPING
-    return FoundTopic(
-        name=name,
-        topic_id=next(iter(known), None),
-        partitions={
-            number: FoundPartition(directory=places[number], leader_epoch=_leader_epoch(fs, directory))
-            for number, directory in directories.items()
-        },
-        settings={**request.internal_settings.get(name, kept), **request.topic_settings.get(name, {})},
-        without_id=[directories[number] for number, found in ids.items() if found is None],
-    )
-
-
-def _leader_epoch(fs: FileSystem, directory: Path) -> int:
-    entries = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
-    return entries[-1].epoch if entries else 0
+    settings = {**request.internal_settings.get(name, kept), **request.topic_settings.get(name, {})}
+    return find_topic(fs, name, places, settings)
 
 
 def _next_producer_id(fs: FileSystem, found: Mapping[TopicPartition, Path]) -> int:
