@@ -16,12 +16,14 @@ from tidelog.cli.progress import progress
 from tidelog.cli.report import ExitCode, Report
 from tidelog.cli.setting_options import due_options, properties, topic_settings
 from tidelog.cli.targets import Target, each_target, select_on_disk
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import CompactResult, compact_directory, compact_into
 from tidelog.storage.manager.compact.compact_plan import CompactOptions, CompactPlan, check_logs, plan_compaction
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
 _BUFFER_KEY = "log.cleaner.dedupe.buffer.size"
@@ -38,6 +40,7 @@ _RATIO_KEY = "min.cleanable.dirty.ratio"
     metavar="DIR2",
     help="With --apply: leave the directory unchanged and write a compacted copy of it.",
 )
+@settings_from_zookeeper
 @due_options
 @threads_option
 @output_options
@@ -50,6 +53,8 @@ def compact(
     is_all: bool,
     min_dirty_ratio: float | None,
     no_check: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     settings: Sequence[str],
     config_file: Path | None,
     threads: int | None,
@@ -65,9 +70,9 @@ def compact(
     directories open, and they must have had a clean shutdown; otherwise recover them first. Each log is replaced in one
     step when its copy is complete. After Ctrl-C or a kill, it is either unchanged or compacted.
 
-    Settings come from the cluster metadata if a given directory has it. Otherwise they are Kafka's defaults, under
-    which only internal topics are compacted. The options --topic-config and --config-file set other values, also the
-    memory for keys (log.cleaner.dedupe.buffer.size).
+    Settings come from the cluster metadata if a given directory has it, or with --zookeeper from there. Otherwise they
+    are Kafka's defaults, under which only internal topics are compacted. The options --topic-config and --config-file
+    set other values, also the memory for keys (log.cleaner.dedupe.buffer.size).
 
     Exit codes: 0 planned or compacted, 1 a log that is due cannot be cleaned, 2 wrong usage, 3 a partition or directory
     cannot be read, is held, or had an unclean shutdown.
@@ -86,7 +91,9 @@ def compact(
     exit_code = ExitCode()
     targets = select_on_disk(arguments, topics, exit_code)
     overrides = _overrides(is_all=is_all, min_dirty_ratio=min_dirty_ratio)
-    options = _options(targets, overrides, topic_settings(settings), properties(config_file), config_file, threads)
+    elsewhere = read_topic_settings(zookeeper, zookeeper_config, [target.path for target in targets])
+    given, file = topic_settings(settings), properties(config_file)
+    options = _options(targets, overrides, given, file, config_file, threads, elsewhere)
     if is_applied:
         if output is not None and len(targets) != 1:
             raise click.UsageError("--output takes one directory at a time.")
@@ -113,6 +120,7 @@ def _options(
     file: Mapping[str, str],
     config_file: Path | None,
     threads: int | None,
+    elsewhere: TopicMetadata | None,
 ) -> dict[Path, CompactOptions]:
     """Return the options by log directory. Raise ConfigError for invalid values before any log is read."""
     for topic in ("", *topic_overrides):
@@ -124,6 +132,7 @@ def _options(
         file_name="" if config_file is None else config_file.name,
         overrides=overrides,
         topic_overrides=topic_overrides,
+        elsewhere=elsewhere,
     )
     buffer = {"dedupe_buffer_bytes": BROKER_KEYS[_BUFFER_KEY].parse(file[_BUFFER_KEY])} if _BUFFER_KEY in file else {}
     cleaner = CleanerSettings(**buffer)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
@@ -13,6 +14,7 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.cli.targets import Target, select_on_disk
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.fs import LOCAL
@@ -36,6 +38,7 @@ DONE_COLUMNS = (
 @click.command()
 @selection
 @click.option("--apply", "is_applied", is_flag=True, help="Apply the plan. Without this option, nothing is changed.")
+@settings_from_zookeeper
 @topic_config_option
 @threads_option
 @output_options
@@ -43,6 +46,8 @@ def recover(
     arguments: Sequence[str],
     topics: Sequence[str],
     is_applied: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     settings: Sequence[str],
     threads: int | None,
 ) -> Report:
@@ -56,7 +61,8 @@ def recover(
     the run after the segments in progress; a new run finishes the work.
 
     Topic settings (segment.index.bytes and others) come from the cluster metadata, in the directory itself or in
-    another one of the same broker. Therefore name all of a broker's log directories.
+    another one of the same broker. Therefore name all of a broker's log directories. For a broker before Kafka 4, use
+    --zookeeper.
 
     Exit codes: 0 planned or recovered, 2 wrong usage, 3 a directory cannot be read, is held, or a partition cannot be
     recovered.
@@ -72,6 +78,7 @@ def recover(
     options = RecoverOptions(
         now_ms=SYSTEM_CLOCK.now_ms(),
         topic_settings=topic_settings(settings),
+        elsewhere=read_topic_settings(zookeeper, zookeeper_config, [target.path for target in targets]),
         sibling_directories=tuple(target.path for target in targets),
         threads=threads,
     )

@@ -11,6 +11,7 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.setting_options import config_file_option, key_values, properties
 from tidelog.cli.targets import Target, each_target, select
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
 from tidelog.inspect.bounds import BoundKind, parse_time
 from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.retention import (
@@ -38,6 +39,7 @@ COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "
     metavar="KEY=VALUE",
     help="A setting (retention.ms, ...) of every shown topic, which overrides all others. Repeatable.",
 )
+@settings_from_zookeeper
 @config_file_option
 @click.option("--now", metavar="TIME", help="Judge as of this time: ms since 1970, or a date and time.  [default: now]")
 @threads_option
@@ -46,6 +48,8 @@ def retention(
     arguments: Sequence[str],
     topics: Sequence[str],
     settings: Sequence[str],
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     config_file: Path | None,
     now: str | None,
     threads: int | None,
@@ -60,7 +64,8 @@ def retention(
     A broker checks 30 seconds after its start, and then every 5 minutes (log.retention.check.interval.ms). For topics
     with compaction its log cleaner does the check, if log.cleaner.enable is on. Without a broker nothing is deleted.
 
-    Settings come from the cluster metadata if a given directory has it. Otherwise they are Kafka's defaults. Each is
+    Settings come from the cluster metadata if a given directory has it, or with --zookeeper from there. Otherwise they
+    are Kafka's defaults. Each is
     shown with its source. Use --config to try others: nothing is changed.
 
     Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
@@ -84,6 +89,7 @@ def retention(
         file=file,
         file_name="" if config_file is None else config_file.name,
         overrides=overrides,
+        elsewhere=read_topic_settings(zookeeper, zookeeper_config, [target.path for target in targets]),
     )
     found = each_target(
         targets,

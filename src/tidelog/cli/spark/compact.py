@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from tidelog.cli.options import expand
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.setting_options import due_options, properties, topic_settings
 from tidelog.cli.spark.session import apply_option, job_options, run_job
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
 
 PLANNED = (
     "directory",
@@ -39,6 +41,7 @@ DONE = (
 @click.command()
 @job_options
 @apply_option
+@settings_from_zookeeper
 @due_options
 @click.option(
     "--spread-bytes",
@@ -55,6 +58,8 @@ def compact(
     is_all: bool,
     min_dirty_ratio: float | None,
     no_check: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     settings: Sequence[str],
     config_file: Path | None,
     spread_bytes: int | None,
@@ -83,6 +88,7 @@ def compact(
         min_dirty_ratio=0.0 if is_all else min_dirty_ratio,
         topic_settings=topic_settings(settings),
         properties=properties(config_file),
+        elsewhere=read_topic_settings(zookeeper, zookeeper_config, expand(directories)),
         check=not no_check,
         spread_bytes=SPREAD_BYTES if spread_bytes is None else spread_bytes,
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from tidelog.cli.options import expand
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.cli.spark.session import apply_option, job_options, run_job
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
 
 DIRECTORIES = ("directory", "condition", "commit", "stagedFiles", "temporaryFiles", "warnings", "error")
 PLANNED = ("segmentsToRecover", "fromOffset", "reasons", "readBytes", "writeBytes", "leftovers")
@@ -18,6 +21,7 @@ DONE = ("logStartOffset", "logEndOffset", "segments", "recoveredSegments", "batc
 @click.command()
 @job_options
 @apply_option
+@settings_from_zookeeper
 @topic_config_option
 def recover(
     directories: Sequence[str],
@@ -25,6 +29,8 @@ def recover(
     master: str | None,
     conf: Sequence[str],
     is_applied: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     settings: Sequence[str],
 ) -> Report:
     """Recover many directories after an unclean shutdown: tidelog recover as a Spark job.
@@ -49,7 +55,11 @@ def recover(
     from tidelog.spark.jobs.recovery_rows import DIRECTORY, PARTITION
     from tidelog.storage.manager.recovery.recover_plan import RecoverOptions
 
-    options = RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms(), topic_settings=topic_settings(settings))
+    options = RecoverOptions(
+        now_ms=SYSTEM_CLOCK.now_ms(),
+        topic_settings=topic_settings(settings),
+        elsewhere=read_topic_settings(zookeeper, zookeeper_config, expand(directories)),
+    )
     rows = run_job(
         "recover",
         directories,

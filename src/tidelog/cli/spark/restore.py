@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.setting_options import topic_config_option, topic_settings
 from tidelog.cli.spark.session import apply_option, run_in_session, session_options
+from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 
 PLANNED = ("topic", "partition", "records", "firstOffset", "lastOffset", "dataBytes", "replacesEmpty")
 DONE = ("topic", "partition", "records", "firstOffset", "logEndOffset", "segments", "logBytes")
@@ -27,6 +30,7 @@ DONE = ("topic", "partition", "records", "firstOffset", "logEndOffset", "segment
 )
 @click.option("--catalog", "in_catalog", is_flag=True, help="TABLE is a name in the session's catalog, not a path.")
 @apply_option
+@settings_from_zookeeper
 @topic_config_option
 def restore(
     source: str,
@@ -37,6 +41,8 @@ def restore(
     format_name: str,
     in_catalog: bool,
     is_applied: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
     settings: Sequence[str],
 ) -> Report:
     """Restore logs from a table's records: each record at its offset, with its timestamp and headers.
@@ -58,6 +64,9 @@ def restore(
     from tidelog.spark.jobs.restore import read_table
     from tidelog.spark.jobs.restore import restore as run
 
+    elsewhere = read_topic_settings(zookeeper, zookeeper_config, [Path(directory)]) or TopicMetadata()
+    given = topic_settings(settings)
+    names = elsewhere.topic_settings.keys() | given.keys()
     rows = run_in_session(
         "restore",
         master,
@@ -67,7 +76,7 @@ def restore(
             session.table(source) if in_catalog else read_table(session, source, format_name),
             directory,
             topics=topics or None,
-            settings=topic_settings(settings),
+            settings={name: {**elsewhere.settings_of(name), **given.get(name, {})} for name in names},
             apply=is_applied,
             on_progress=on_progress,
         ),

@@ -43,6 +43,7 @@ from tidelog.storage.manager.compact.compact_plan import (
     plan_compaction,
 )
 from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact, compact_log
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.setting_sources import read_setting_sources
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class JobOptions:
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     """The properties of a broker or of topics."""
+    elsewhere: TopicMetadata | None = None
+    """The metadata for directories without any, from ZooKeeper."""
     check: bool = True
     """True if a plan checks due logs for problems that would stop a cleaner. ``apply`` ignores it."""
     spread_bytes: int = SPREAD_BYTES
@@ -102,6 +105,7 @@ def compact(
         file_name="properties",
         overrides={} if options.min_dirty_ratio is None else {RATIO_KEY: str(options.min_dirty_ratio)},
         topic_overrides=options.topic_settings,
+        elsewhere=options.elsewhere,
     )
     clock = FixedClock(SYSTEM_CLOCK.now_ms() if options.now_ms is None else options.now_ms)
     of_path = {path: CompactOptions(sources=sources[path], clock=clock, threads=1) for path in paths}

@@ -42,6 +42,8 @@ class RecoverOptions:
     config: LogConfig = field(default_factory=LogConfig)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     use_cluster_metadata: bool = True
+    elsewhere: TopicMetadata | None = None
+    """The metadata for directories without any, from ZooKeeper."""
     sibling_directories: tuple[Path, ...] = ()
     """Log directories. The metadata log of one is used for others of the same broker that have none."""
     threads: int | None = None
@@ -168,7 +170,8 @@ def plan_directory(
 def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> TopicMetadata:
     if not options.use_cluster_metadata:
         return TopicMetadata()
-    return read_setting_sources(fs, (path, *options.sibling_directories))[path].metadata
+    paths = (path, *options.sibling_directories)
+    return read_setting_sources(fs, paths, elsewhere=options.elsewhere)[path].metadata
 
 
 class _Planner:

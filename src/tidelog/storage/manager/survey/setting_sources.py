@@ -56,8 +56,8 @@ class SettingSources:
     """The sources of settings. ``file_name`` stands for the properties file in origins."""
 
     metadata: TopicMetadata = field(default_factory=TopicMetadata)
-    metadata_from: Path | None = None
-    """The log directory whose metadata log was read, None if there was none."""
+    metadata_from: Path | str | None = None
+    """The log directory whose metadata log was read, a name for another source, or None if there was none."""
     node_id: int | None = None
     file: Mapping[str, str] = field(default_factory=dict)
     file_name: str = ""
@@ -112,10 +112,12 @@ def read_setting_sources(
     file_name: str = "",
     overrides: Mapping[str, str] | None = None,
     topic_overrides: Mapping[str, Mapping[str, str]] | None = None,
+    elsewhere: TopicMetadata | None = None,
 ) -> dict[Path, SettingSources]:
     """Return the sources for each log directory.
 
-    A directory without a metadata log uses that of another given directory of the same broker (``meta.properties``).
+    A directory without a metadata log uses that of another given directory of the same broker (``meta.properties``), or
+    else the metadata that was found ``elsewhere``, in ZooKeeper.
     """
     metas = {path: _meta(fs, path) for path in paths}
     metadata = {path: read_topic_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
@@ -125,8 +127,8 @@ def read_setting_sources(
         beside = (other for other in metadata if node is not None and _node(metas[other]) == node)
         found = path if path in metadata else next(beside, None)
         sources[path] = SettingSources(
-            metadata=TopicMetadata() if found is None else metadata[found],
-            metadata_from=found,
+            metadata=(elsewhere or TopicMetadata()) if found is None else metadata[found],
+            metadata_from="ZooKeeper" if found is None and elsewhere is not None else found,
             node_id=None if meta is None else meta.node_id,
             file=file or {},
             file_name=file_name,
