@@ -8,6 +8,7 @@ from typing import Final
 from tidelog.cli.metadata_rows import record_rows
 from tidelog.cli.report import Report, Row, Table
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tidelog.server.metadata.controller.configs import MIN_ISR
 from tidelog.server.metadata.zookeeper_import.found_topics import FoundTopic
 from tidelog.server.metadata.zookeeper_import.survey import Survey
 from tidelog.storage.checkpoint import uuid_to_text
@@ -88,6 +89,11 @@ def _notes(survey: Survey, given: Collection[str], *, from_zookeeper: bool, is_a
     if survey.left_out:
         count = sum(len(one.names) for one in survey.left_out)
         yield f"{count:,} entries are not imported: the last table lists them."
+    if from_zookeeper and (few := list(_short_of_replicas(survey))):
+        yield (
+            f"Writes with acks=all to {', '.join(few)} will fail until other brokers have replicas: their"
+            " min.insync.replicas is above 1. Use --topic-config to change it."
+        )
     if survey.live_brokers:
         numbers = ", ".join(map(str, survey.live_brokers))
         yield f"Brokers {numbers} are running: stop all brokers of the cluster before you use --apply."
@@ -96,3 +102,14 @@ def _notes(survey: Survey, given: Collection[str], *, from_zookeeper: bool, is_a
         if is_applied
         else "Nothing was written. Use --apply to import. Keep a copy if you may need ZooKeeper again."
     )
+
+
+def _short_of_replicas(survey: Survey) -> Iterator[str]:
+    """Yield the topics that need more in-sync replicas than this broker's."""
+    everywhere = "1"
+    for record in survey.more_records:
+        if record.name == "ConfigRecord" and not record.fields["resourceName"] and record.fields["name"] == MIN_ISR:
+            everywhere = record.fields["value"]
+    for topic in survey.topics:
+        if int(topic.settings.get(MIN_ISR, everywhere)) > 1:
+            yield topic.name

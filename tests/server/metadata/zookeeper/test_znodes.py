@@ -150,6 +150,11 @@ class TestKafkasSequences:
         )
         assert properties_order(f"key.{number}" for number in range(40)) == [f"key.{n}" for n in wanted.split()]
 
+    def test_keys_of_one_bucket(self) -> None:
+        assert scala_order(["0", "12705576"]) == ["12705576", "0"]
+        keys = "k90 k18 k409 k29 k508 k519 k0 k1 k2 k3 k4 k5 k6 k7"
+        assert " ".join(properties_order(keys.split(" "))) == "k409 k90 k508 k519 k0 k1 k2 k3 k4 k5 k6 k7 k29 k18"
+
     def test_a_recovering_partition(self) -> None:
         state = StateZnode(leader=3, leader_epoch=5, controller_epoch=9, isr=(3, 1), is_recovering=True)
         assert state.encode() == (

@@ -25,6 +25,7 @@ from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.zookeeper import kazoo_client
 from tidelog.server.metadata.zookeeper.kazoo_client import ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.znode_tree import Znode
 from tidelog.storage.checkpoint import uuid_to_text
 from tidelog.storage.fs import LOCAL
 
@@ -121,13 +122,15 @@ class TestPlan:
 
 class TestApply:
     def test_the_metadata_is_that_of_zookeeper(self, disks: tuple[Path, Path], zookeeper: Callable[..., None]) -> None:
-        zookeeper({f"{ORDERS}/partitions/0/state": state_of([NODE_ID])})
+        state = Znode(json.dumps(state_of([NODE_ID])).encode(), version=9)
+        zookeeper({f"{ORDERS}/partitions/0/state": state})
         run("import", *disks, *ADDRESS, "--apply")
         image = image_of(disks[0])
         assert {name: uuid_to_text(topic.id) for name, topic in image.topics.items()} == topic_ids()
         orders = image.topics["orders"].partitions
         assert len(orders) == 20
-        assert orders[0].leader_epoch >= 4
+        assert (orders[0].leader_epoch, orders[0].partition_epoch) == (4, 9)
+        assert (orders[1].leader_epoch, orders[1].partition_epoch) == (0, 0)
         assert {one.replicas for one in orders.values()} == {(NODE_ID,)}
         assert image.settings_of(ResourceType.TOPIC, "orders") == TOPICS["orders"][1]
         assert image.settings_of(ResourceType.BROKER, "")["log.retention.ms"] == "864000000"
@@ -271,12 +274,25 @@ class TestSource:
             "log.message.format.version": "2.0",
             "log.cleaner.threads": "no number",
             "num.io.threads": "3",
+            "min.insync.replicas": "2",
         }
         zookeeper({f"/config/brokers/{NODE_ID}": {"version": 1, "config": settings}})
         text = run("import", *disks, *ADDRESS, "--apply").output
         assert "secret-bytes" not in text
         assert "broker 7 listener.name.external.ssl.keystore.password" in text
+        assert "broker 7 min.insync.replicas (KIP-966" in text
         assert image_of(disks[0]).settings_of(ResourceType.BROKER, "7") == {"num.io.threads": "3"}
+
+    def test_topics_that_need_more_replicas_are_named(
+        self, disks: tuple[Path, Path], zookeeper: Callable[..., None]
+    ) -> None:
+        settings = {"version": 1, "config": {"min.insync.replicas": "2"}}
+        zookeeper({"/config/topics/orders": settings})
+        assert "acks=all to orders will fail" in run("import", *disks, *ADDRESS).output
+        zookeeper({"/config/brokers/<default>": settings})
+        assert "empty, old-format, orders, with.dots" in run("import", *disks, *ADDRESS).output
+        zookeeper()
+        assert "acks=all" not in run("import", *disks, *ADDRESS).output
 
     def test_the_config_needs_an_address(self, disks: tuple[Path, Path], tmp_path: Path) -> None:
         (tmp_path / "c").write_text("")

@@ -16,13 +16,15 @@ def captured_mapping() -> dict[str, Znode]:
 
 
 def captured_tree(changes: Mapping[str, Any] | None = None) -> ZnodeTree:
-    """Return them with changed data by path: bytes, a value for JSON, or None for a znode that is gone."""
+    """Return them with changed data by path: bytes, a znode, a value for JSON, or None for
+    a znode that is gone."""
     znodes = captured_mapping()
     for path, data in (changes or {}).items():
         if data is None:
             del znodes[path]
         else:
-            znodes[path] = Znode(data if isinstance(data, bytes) else json.dumps(data).encode())
+            raw = data if isinstance(data, bytes | Znode) else json.dumps(data).encode()
+            znodes[path] = raw if isinstance(raw, Znode) else Znode(raw)
             for parent in parents(path):
                 znodes.setdefault(parent, Znode())
     return tree_of(znodes)

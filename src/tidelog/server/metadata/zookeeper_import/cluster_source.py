@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tidelog.config.broker_keys import broker_key, unknown_key_text
 from tidelog.model import ConfigError
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.metadata.controller.configs import MIN_ISR
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.zookeeper import paths
 from tidelog.server.metadata.zookeeper.translation import Untranslated, ZooKeeperCluster
@@ -44,7 +45,9 @@ def broker_settings(
         for key, value in settings.items():
             whose = f"broker {name or paths.DEFAULT} {key}"
             known = broker_key(key)
-            if known is None:
+            if name and key == MIN_ISR:
+                unusable.append(f"{whose} (KIP-966: only all brokers together have one)")
+            elif known is None:
                 unusable.append(f"{whose} ({unknown_key_text(key)})")
             elif known.is_secret:
                 secrets.append(whose)
