@@ -17,6 +17,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView, read_metadata
 from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
+from tidelog.server.metadata.zookeeper.translation import ZooKeeperCluster
 from tidelog.storage.fs import BY_PATH
 
 _NO_DIRECTORIES = frozenset({LOST, MIGRATING, UNASSIGNED})
@@ -27,12 +28,16 @@ class NewestMetadata:
     """The newest metadata, or None if no directory has any. ``warnings`` name the copies that cannot be read."""
 
     view: MetadataView | None = None
+    source: str = ""
+    """The name of the source if it is not a log directory."""
     warnings: tuple[str, ...] = ()
     placements: dict[TopicPartition, Placement] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
         """A sentence about the source of leaders and in-sync replicas."""
+        if self.source:
+            return f"Leaders and in-sync replicas are those of {self.source}."
         if self.view is None:
             return (
                 "No directory has cluster metadata, so leaders and in-sync replicas are not known. The replica with the"
@@ -60,6 +65,11 @@ def read_newest_metadata(paths: Iterable[Path]) -> NewestMetadata:
     return NewestMetadata(
         view=newest, warnings=tuple(warnings), placements={} if newest is None else placements_of(newest.image)
     )
+
+
+def metadata_of(cluster: ZooKeeperCluster) -> NewestMetadata:
+    """Return the metadata of a cluster with ZooKeeper."""
+    return NewestMetadata(source="ZooKeeper", placements=placements_of(cluster.image()))
 
 
 def placements_of(image: MetadataImage) -> dict[TopicPartition, Placement]:

@@ -11,6 +11,7 @@ from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.replicas import TargetReplicas
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table, count_of_files
 from tidelog.cli.targets import each_target, select
+from tidelog.cli.zookeeper_options import read_cluster, zookeeper_options
 from tidelog.inspect.info import DirectoryInfo, PartitionInfo, describe_directory
 from tidelog.inspect.record_rows import iso_time
 from tidelog.model import TopicPartition
@@ -26,9 +27,19 @@ LogEnds = Mapping[tuple[Path, TopicPartition], int | None]
 
 @click.command()
 @selection
+@zookeeper_options(
+    "Take leaders and in-sync replicas from ZooKeeper, for the directories of several brokers before Kafka 4. The"
+    " address is that in zookeeper.connect."
+)
 @threads_option
 @output_options
-def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -> Report:
+def info(
+    arguments: Sequence[str],
+    topics: Sequence[str],
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
+    threads: int | None,
+) -> Report:
     """Show the contents of a data directory, partition by partition.
 
     The output has the ids of cluster, broker and directory, and the last shutdown: clean, killed, or held by a running
@@ -36,7 +47,8 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
     batch), leader epoch and leftover files of a crash. The command is cheap, because it hardly reads log files.
 
     The directories of several brokers of one cluster have two more columns. The role is that in the newest cluster
-    metadata among them, and lag is the distance to the leader's log end. To compare the records, use compare.
+    metadata among them or in ZooKeeper, and lag is the distance to the leader's log end. To compare the records, use
+    compare.
 
     Exit codes: 0 shown, 2 wrong usage, 3 a partition or directory cannot be read.
 
@@ -46,11 +58,12 @@ def info(arguments: Sequence[str], topics: Sequence[str], threads: int | None) -
       tidelog info '/mnt/disk*/kafka' orders --jsonl
     """
     exit_code = ExitCode()
+    cluster = read_cluster(zookeeper, zookeeper_config)
     targets = select(arguments, topics, exit_code)
     found = each_target(
         targets, lambda target: describe_directory(BY_PATH, target.path, only=target.only, threads=threads), exit_code
     )
-    replicas = TargetReplicas.of(targets)
+    replicas = TargetReplicas.of(targets, cluster)
     described = [directory for _, directory in found]
     ends = {(one.path, part.partition): part.log_end for one in described for part in one.partitions}
     if any(part.error is not None for directory in described for part in directory.partitions):

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidelog.cli.targets import Target
 from tidelog.inspect.compare import BrokerDirectory, ChosenReplica, Placement, Role, choose_replicas, replicated
 from tidelog.inspect.compare.broker_directory import read_broker_directory
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import BY_PATH
+
+if TYPE_CHECKING:
+    from tidelog.server.metadata.zookeeper.translation import ZooKeeperCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +30,17 @@ class TargetReplicas:
     warnings: Sequence[str] = ()
 
     @classmethod
-    def of(cls, targets: Sequence[Target]) -> TargetReplicas:
-        """Choose by the newest metadata. Directories whose small files cannot be read have no replicas."""
+    def of(cls, targets: Sequence[Target], cluster: ZooKeeperCluster | None = None) -> TargetReplicas:
+        """Choose by the metadata in ZooKeeper if it is given, or else by the newest in the directories. Directories
+        whose small files cannot be read have no replicas."""
         directories = list(_directories(targets)) if len(targets) > 1 else []
         if not replicated(directories):
             return cls()
-        from tidelog.cli.cluster_metadata import read_newest_metadata  # imported late: most calls have no replicas
+        # imported late: most calls have no replicas
+        from tidelog.cli.cluster_metadata import metadata_of, read_newest_metadata
 
-        metadata = read_newest_metadata(target.path for target in targets)
+        paths = (target.path for target in targets)
+        metadata = read_newest_metadata(paths) if cluster is None else metadata_of(cluster)
         return cls(
             chosen=choose_replicas(BY_PATH, directories, metadata.placements),
             placements=metadata.placements,

@@ -345,6 +345,27 @@ class TestSettingsOfOtherCommands:
         sizes = [(path / "orders-1" / f"{0:020}.index").stat().st_size for path in both]
         assert sizes[0] > 2 * sizes[1] > 0
 
+    def test_roles_of_several_brokers_replicas(self, disks: tuple[Path, Path], zookeeper: Callable[..., None]) -> None:
+        other = disks[1].with_name("other")
+        shutil.copytree(disks[0], other)
+        (other / "meta.properties").write_text((other / "meta.properties").read_text().replace("id=7", "id=8"))
+        zookeeper(
+            {
+                ORDERS: {"version": 1, "partitions": {str(number): [7, 8] for number in range(20)}},
+                f"{ORDERS}/partitions/1/state": state_of([8, 7]),
+                f"{ORDERS}/partitions/3/state": state_of([7]),
+            }
+        )
+        found = rows("info", disks[0], other, *ADDRESS)
+        roles = {(row["node_id"], row["partition"]): row["role"] for row in found if row["topic"] == "orders"}
+        assert [roles[node, number] for number in (1, 3) for node in (7, 8)] == [
+            "in sync",
+            "leader",
+            "leader",
+            "out of sync",
+        ]
+        assert "those of ZooKeeper" in run("info", disks[0], other, *ADDRESS).output
+
     def test_a_warning_names_settings_without_effect(
         self, disks: tuple[Path, Path], zookeeper: Callable[..., None]
     ) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tidelog.config.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS
@@ -33,7 +33,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.controller.configs import config_record
 from tidelog.server.metadata.controller.quotas import ADDRESS, CLIENT_ID, USER
-from tidelog.server.metadata.image import ConfigResource, QuotaEntity
+from tidelog.server.metadata.image import ConfigResource, MetadataImage, QuotaEntity
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import MIGRATING, NO_LEADER, PartitionState
 from tidelog.server.metadata.zookeeper import paths
@@ -93,6 +93,14 @@ class ZooKeeperCluster:
     def settings_of(self, resource_type: ResourceType) -> dict[str, dict[str, str]]:
         """Return the settings of all resources of a type by name."""
         return {one.name: dict(found) for one, found in self.configs.items() if one.type is resource_type}
+
+    def image(self) -> MetadataImage:
+        """Return the image of the records. A topic without an id gets one."""
+        image = MetadataImage(cluster_id=self.cluster_id or "")
+        topics = {name: one._replace(topic_id=one.topic_id or random_uuid()) for name, one in self.topics.items()}
+        for record in replace(self, topics=topics).records():
+            image.apply(record)
+        return image
 
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records of the metadata without brokers and features. Every topic must have an id."""
