@@ -107,12 +107,13 @@ class Process:
 
 
 class ZooKeeperServer:
-    """A standalone ZooKeeper server."""
+    """A standalone ZooKeeper server with an open port, and with ``tls`` settings also one for TLS."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, *, tls: Mapping[str, str] | None = None) -> None:
         work.mkdir(parents=True, exist_ok=True)
-        self._place = keep_port()
-        self.address = f"127.0.0.1:{self._place.getsockname()[1]}"
+        self._places = [keep_port() for _ in range(2)]
+        self.address, self.tls_address = (f"127.0.0.1:{place.getsockname()[1]}" for place in self._places)
+        self._tls = tls
         self._work = work
         self.process = Process(work / "zookeeper.log")
 
@@ -124,13 +125,14 @@ class ZooKeeperServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.kill()
-        self._place.close()
+        for place in self._places:
+            place.close()
 
     def start(self) -> None:
         """Start the server and return when it accepts connections."""
         host, port = self.address.split(":")
         settings = self._work / "zoo.cfg"
-        lines = {
+        lines: dict[str, object] = {
             "dataDir": self._work / "zookeeper-data",
             "clientPort": port,
             "clientPortAddress": host,
@@ -138,6 +140,13 @@ class ZooKeeperServer:
             "tickTime": "2000",
             "4lw.commands.whitelist": "ruok",
         }
+        if self._tls is not None:
+            lines |= {
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "secureClientPort": self.tls_address.split(":")[1],
+                "secureClientPortAddress": host,
+                **self._tls,
+            }
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         name = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = java_command(name, settings, heap_mib=128, release=KRAFT_3)
