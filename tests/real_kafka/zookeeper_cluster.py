@@ -171,10 +171,19 @@ class ZooKeeperServer:
 class ZooKeeperBroker:
     """A broker of Kafka 3.9 on ``directories``, with its metadata below the chroot of a ZooKeeper server."""
 
-    def __init__(self, zookeeper: ZooKeeperServer, directories: tuple[Path, ...], *, work: Path) -> None:
+    def __init__(
+        self,
+        zookeeper: ZooKeeperServer,
+        directories: tuple[Path, ...],
+        *,
+        work: Path,
+        node_id: int = NODE_ID,
+        chroot: str = CHROOT,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         work.mkdir(parents=True, exist_ok=True)
         self.directories = directories
-        self.connect = zookeeper.address + CHROOT
+        self.connect = zookeeper.address + chroot
         self._places = [keep_port() for _ in range(2)]
         self.bootstrap, self.scram_bootstrap = (f"127.0.0.1:{place.getsockname()[1]}" for place in self._places)
         self.properties_file = work / "server.properties"
@@ -183,7 +192,8 @@ class ZooKeeperBroker:
         lines = {
             **_PROPERTIES,
             **{f"listener.name.sasl_plaintext.{name.lower()}.sasl.jaas.config": _SCRAM_MODULE for name in MECHANISMS},
-            "broker.id": str(NODE_ID),
+            **(properties or {}),
+            "broker.id": str(node_id),
             "log.dirs": ",".join(map(str, directories)),
             "listeners": listeners,
             "advertised.listeners": listeners,
@@ -201,12 +211,12 @@ class ZooKeeperBroker:
         for place in self._places:
             place.close()
 
-    def start(self) -> None:
-        """Start the broker and return when it serves."""
+    def start(self, brokers: int = 1) -> None:
+        """Start the broker and return when it serves, and knows that many brokers."""
         self.process.start(java_command("kafka.Kafka", self.properties_file, heap_mib=384, release=KRAFT_3))
         deadline = time.monotonic() + PATIENCE_S
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        while not _serves(admin):
+        while not _serves(admin, brokers):
             self.process.require_running()
             if time.monotonic() > deadline:
                 raise BrokerError("the broker did not start")
@@ -215,9 +225,9 @@ class ZooKeeperBroker:
         self.process.stop()
 
 
-def _serves(admin: AdminClient) -> bool:
+def _serves(admin: AdminClient, brokers: int) -> bool:
     try:
-        return len(admin.list_topics(timeout=2).brokers) == 1
+        return len(admin.list_topics(timeout=2).brokers) == brokers
     except KafkaException:
         return False
 

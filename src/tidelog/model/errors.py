@@ -284,7 +284,7 @@ class ConfigError(TidelogError):
 
 
 class ZooKeeperError(TidelogError):
-    """ZooKeeper is away, answers too slowly, or refuses a request."""
+    """ZooKeeper is away, responds too slowly, or refuses a request."""
 
 
 class ZnodeError(TidelogError):
