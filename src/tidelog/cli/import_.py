@@ -64,7 +64,7 @@ def import_(
     Without --zookeeper these are missing. A topic keeps all of its records until its settings are changed, and a
     compacted topic stays compacted. Use --topic-config for the settings that you know.
 
-    Exit codes: 0 planned or imported, 2 wrong usage, 3 a directory cannot be used.
+    Exit codes: 0 planned or imported, 2 wrong usage, 3 a directory cannot be used, or ZooKeeper cannot be read.
 
     \b
     Examples:

@@ -262,6 +262,14 @@ class TestSource:
         monkeypatch.setattr(kazoo_client, "KazooReader", Empty)
         assert "neither topics nor a cluster id" in run("import", *disks, *ADDRESS, code=2).stderr
 
+    def test_a_chroot_of_other_topics(self, disks: tuple[Path, Path], zookeeper: Callable[..., None]) -> None:
+        """A cluster of Kafka before 0.10.1 has no id, so only the topics can tell."""
+        for path in disks:
+            (path / "meta.properties").write_text(f"version=0\nbroker.id={NODE_ID}\n")
+        others = {path: None for path in captured_znodes() if path.startswith(("/brokers/topics/", "/cluster/id"))}
+        zookeeper({**others, "/brokers/topics/other": {"version": 1, "partitions": {"0": [1]}}})
+        assert "assigns no topic in the directories" in run("import", *disks, *ADDRESS, code=2).stderr
+
     def test_a_znode_that_is_not_valid(self, disks: tuple[Path, Path], zookeeper: Callable[..., None]) -> None:
         zookeeper({"/kafka-acl/Topic/orders": b"{"})
         assert "znode /kafka-acl/Topic/orders has no valid JSON" in run("import", *disks, *ADDRESS, code=3).stderr

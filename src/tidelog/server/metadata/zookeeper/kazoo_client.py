@@ -169,6 +169,6 @@ def _new_client(settings: ZooKeeperSettings) -> Any:
         hosts=",".join(settings.address.servers),
         timeout=settings.timeout_ms / 1000,
         handler=None if settings.tls is None else TlsHandler(),
-        read_only=True,
+        read_only=False,  # a server without a quorum may have old data
         logger=_kazoo_log,
     )

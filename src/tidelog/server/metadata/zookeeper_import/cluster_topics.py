@@ -84,6 +84,8 @@ def find_cluster_topics(
     for name in given:
         if name not in {topic.name for topic in result.topics}:
             raise ConfigError(f"--topic-config: there is no topic {name} to import")
+    if here and not (result.topics or result.problems):
+        raise ConfigError("ZooKeeper assigns no topic in the directories to this broker: is the chroot right?")
     if result.problems:
         raise DirectoryError("; ".join(_problem(what, names) for what, names in result.problems.items()))
     return result
