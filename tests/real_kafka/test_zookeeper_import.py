@@ -318,7 +318,7 @@ def test_of_two_brokers_the_one_that_stops_last_is_imported(zookeeper: ZooKeeper
         two.start(brokers=2)
         admin = AdminClient({"bootstrap.servers": one.bootstrap})
         assignments = {"both": [[7, 8], [8, 7]], "far": [[8]], "split": [[7], [8]]}
-        topics = [NewTopic(name, replica_assignment=replicas) for name, replicas in assignments.items()]
+        topics = [NewTopic(name, len(replicas), replica_assignment=replicas) for name, replicas in assignments.items()]
         for created in admin.create_topics(topics).values():
             created.result(PATIENCE_S)
         producer = Producer({"bootstrap.servers": one.bootstrap, "acks": "all"})
