@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -30,7 +30,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from server.clients.adapters import Librdkafka, Sent
 from server.lasting_server import Lasting, LastingServer
 from tidelog import open_directory
 from tidelog.testing.broker.loop_thread import PATIENCE_S
@@ -152,12 +151,16 @@ def topic_states(admin: AdminClient, server: Lasting) -> dict[str, State]:
     listed = admin.list_topics(timeout=PATIENCE_S).topics
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in listed]
     states: dict[str, State] = {}
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "acks": "all", "log_level": 0})
+    errors: list[KafkaError | None] = []
     for resource, future in (admin.describe_configs(resources) if resources else {}).items():
         described = future.result(PATIENCE_S)
         partitions = listed[resource.name].partitions
         assert sorted(partitions) == list(range(len(partitions)))
         assert {partition.leader for partition in partitions.values()} <= set(server.node_ids)
-        sent = [Sent(b"x", partition=number) for number in partitions]
-        Librdkafka().produce(server.bootstrap_servers, resource.name, sent)
+        for number in partitions:
+            producer.produce(resource.name, b"x", partition=number, on_delivery=lambda error, _: errors.append(error))
         states[resource.name] = State(len(partitions), {key: described[key].value for key in BEFORE})
+    assert producer.flush(PATIENCE_S) == 0
+    assert all(error is None for error in errors)
     return states
