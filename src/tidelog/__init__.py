@@ -70,6 +70,8 @@ if TYPE_CHECKING:
         UnknownTopicOrPartitionError,
         UnsupportedCompressionError,
         UnsupportedFormatError,
+        ZnodeError,
+        ZooKeeperError,
     )
 
 __all__ = [
@@ -124,6 +126,8 @@ __all__ = [
     "UnknownTopicOrPartitionError",
     "UnsupportedCompressionError",
     "UnsupportedFormatError",
+    "ZnodeError",
+    "ZooKeeperError",
     "__version__",
     "mirror",
     "open_directory",
