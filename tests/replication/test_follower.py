@@ -22,6 +22,7 @@ from tidelog.replication import (
     FetchedPartition,
     FetchPosition,
     FollowedLeader,
+    Follower,
     ListedPartition,
     ListOffsets,
     NamedOffset,
@@ -37,6 +38,9 @@ from tidelog.storage.epoch import EpochEndOffset
 EPOCH = 5
 LEADER = FollowedLeader(leader_id=1, leader_epoch=EPOCH)
 NEXT_LEADER = FollowedLeader(leader_id=2, leader_epoch=EPOCH + 1)
+FIRST_WAIT_MS = 4
+"""The first wait after an error of the metadata, of a back-off of 100 ms."""
+HOUR_MS = 3_600_000
 RESPONSES = [
     FetchedPartition(records=encode([(5, "a")]), high_watermark=1),
     FetchedPartition(diverging_epoch=EpochEndOffset(0, 0)),
@@ -56,6 +60,16 @@ def position(driver: Driver, now_ms: int = 0) -> FetchPosition:
     found = driver.follower.poll(now_ms)
     assert found is not None
     return found
+
+
+def delayed(driver: Driver, error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID) -> int:
+    """Respond to a fetch with an error, after the last back-off. Return the ms of the next one."""
+    now_ms = driver.follower.ready_at_ms
+    response = FetchedPartition(error_code=error)
+    (command,) = driver.run(driver.follower.fetched(position(driver, now_ms), response, now_ms), now_ms)
+    assert isinstance(command, BackOff)
+    assert driver.follower.ready_at_ms == now_ms + command.wait_ms
+    return command.wait_ms
 
 
 def phase_of(driver: Driver) -> Phase:
@@ -251,34 +265,74 @@ class TestResponses:
 
 class TestErrors:
     @pytest.mark.parametrize(
-        ("error", "needs_metadata"),
+        ("error", "wait_ms"),
         [
-            (ErrorCode.UNKNOWN_LEADER_EPOCH, True),
-            (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
-            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
-            (ErrorCode.UNKNOWN_TOPIC_ID, True),
-            (ErrorCode.INCONSISTENT_TOPIC_ID, True),
-            (ErrorCode.KAFKA_STORAGE_ERROR, True),
-            (ErrorCode.CORRUPT_MESSAGE, False),
-            (ErrorCode.TOPIC_AUTHORIZATION_FAILED, False),
-            (ErrorCode.UNKNOWN_SERVER_ERROR, False),
-            (9999, False),
+            (ErrorCode.UNKNOWN_LEADER_EPOCH, FIRST_WAIT_MS),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, FIRST_WAIT_MS),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, FIRST_WAIT_MS),
+            (ErrorCode.UNKNOWN_TOPIC_ID, FIRST_WAIT_MS),
+            (ErrorCode.INCONSISTENT_TOPIC_ID, FIRST_WAIT_MS),
+            (ErrorCode.KAFKA_STORAGE_ERROR, FIRST_WAIT_MS),
+            (ErrorCode.CORRUPT_MESSAGE, 100),
+            (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 100),
+            (ErrorCode.UNKNOWN_SERVER_ERROR, 100),
+            (9999, 100),
         ],
     )
-    def test_an_error_delays_the_partition(self, error: int, needs_metadata: bool) -> None:
+    def test_an_error_delays_the_partition(self, error: int, wait_ms: int) -> None:
         driver = following(ModelLog.of_epochs(1))
         asked = position(driver)
         executed = driver.run(driver.follower.fetched(asked, FetchedPartition(error_code=error), 1000))
-        assert executed == (BackOff(error_code=error, until_ms=1100, needs_metadata=needs_metadata),)
-        assert (driver.follower.phase, driver.follower.ready_at_ms) == (Phase.DELAYED, 1100)
-        assert driver.follower.poll(1099) is None
-        assert driver.follower.fetched(asked, FetchedPartition(records=encode([(5, "a")])), 1050) == ()
-        assert driver.follower.poll(1100) == asked
+        needs_metadata, end_ms = wait_ms == FIRST_WAIT_MS, 1000 + wait_ms
+        assert executed == (BackOff(error_code=error, wait_ms=wait_ms, needs_metadata=needs_metadata),)
+        assert (driver.follower.phase, driver.follower.ready_at_ms) == (Phase.DELAYED, end_ms)
+        assert driver.follower.poll(end_ms - 1) is None
+        assert driver.follower.fetched(asked, FetchedPartition(records=encode([(5, "a")])), end_ms - 1) == ()
+        assert driver.follower.poll(end_ms) == asked
+
+    def test_the_wait_doubles_with_each_error_of_the_metadata(self) -> None:
+        driver = following(ModelLog.of_epochs(1))
+        assert [delayed(driver) for _ in range(8)] == [4, 8, 16, 32, 64, 100, 100, 100]
+
+    def test_other_errors_do_not_change_the_wait_after_an_error_of_the_metadata(self) -> None:
+        driver = following(ModelLog.of_epochs(1))
+        errors = [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert [delayed(driver, error) for error in errors] == [4, 100, 8]
+
+    @pytest.mark.parametrize(
+        "response",
+        [
+            FetchedPartition(),
+            FetchedPartition(records=encode([(5, "a")])),
+            FetchedPartition(diverging_epoch=EpochEndOffset(1, 0)),
+        ],
+        ids=["no records", "records", "diverging"],
+    )
+    def test_a_response_without_an_error_ends_the_doubling(self, response: FetchedPartition) -> None:
+        driver = following(ModelLog.of_epochs(1))
+        assert [delayed(driver) for _ in range(3)] == [4, 8, 16]
+        driver.run(driver.follower.fetched(position(driver, HOUR_MS), response, HOUR_MS))
+        assert delayed(driver) == 4
+
+    def test_a_new_leader_epoch_ends_the_doubling(self) -> None:
+        driver = following(ModelLog.of_epochs(1))
+        assert [delayed(driver) for _ in range(3)] == [4, 8, 16]
+        driver.run(driver.follower.follow(NEXT_LEADER))
+        assert delayed(driver) == 4
+
+    @pytest.mark.parametrize(("backoff_ms", "waits"), [(0, [0, 0]), (1, [1, 1]), (33, [2, 4]), (1000, [32, 64])])
+    def test_the_first_wait_is_a_fraction_of_the_back_off(self, backoff_ms: int, waits: list[int]) -> None:
+        driver = Driver(log=ModelLog.of_epochs(1))
+        driver.follower = Follower(driver.log, backoff_ms=backoff_ms)
+        driver.run(driver.follower.follow(LEADER))
+        assert [delayed(driver) for _ in waits] == waits
 
     def test_a_failed_request_delays_the_partition(self) -> None:
         driver = following(ModelLog.of_epochs(1))
         assert driver.run(driver.follower.request_failed(position(driver), 7)) == (
-            BackOff(error_code=ErrorCode.NETWORK_EXCEPTION, until_ms=107, needs_metadata=True, is_of_request=True),
+            BackOff(
+                error_code=ErrorCode.NETWORK_EXCEPTION, wait_ms=FIRST_WAIT_MS, needs_metadata=True, is_of_request=True
+            ),
         )
 
     @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE])
@@ -298,7 +352,7 @@ class TestErrors:
         asked, response = position(driver), FetchedPartition(records=encode([(5, "a")]), high_watermark=2)
         driver.fails_with = error
         executed = driver.run(driver.follower.fetched(asked, response, 0))
-        assert executed[1:] == (BackOff(error_code=error.code, until_ms=100, needs_metadata=False, message=str(error)),)
+        assert executed[1:] == (BackOff(error_code=error.code, wait_ms=100, needs_metadata=False, message=str(error)),)
         assert driver.follower.poll(100) == asked
         driver.run(driver.follower.fetched(asked, response, 100))
         assert driver.log.end_offset == 2

@@ -22,7 +22,7 @@ REPLICATION_KEYS = table(
     Key("num.replica.fetchers", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,
         "Threads that fetch from each leader.", effect=USED),
     Key("replica.fetch.backoff.ms", INT, 1000, at_least(0), MEDIUM, READ_ONLY,
-        "How long a fetcher waits after an error.", effect=USED),
+        "The longest wait of a fetcher after an error.", effect=USED),
     Key("replica.fetch.max.bytes", INT, 1_048_576, at_least(0), MEDIUM, READ_ONLY,
         "Bytes a follower requests for a partition; a larger first batch is still returned.", effect=USED),
     Key("replica.fetch.min.bytes", INT, 1, ANY, HIGH, READ_ONLY,

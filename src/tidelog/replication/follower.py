@@ -44,17 +44,22 @@ OFFSET_OUT_OF_RANGE                                              list LATEST: tr
                                                                  end. Else list EARLIEST: start over there if it is
                                                                  above the log end. Else fetch again
 FENCED_LEADER_EPOCH, OFFSET_MOVED_TO_TIERED_STORAGE              FAILED
-another error, a failed request, invalid records                 DELAYED
+an error of ``METADATA_ERRORS``, also of the complete request    DELAYED, at first for 1/32 of the back-off. The wait
+                                                                 doubles with each such error, up to the back-off. A
+                                                                 response without an error ends the doubling
+another error, invalid records                                   DELAYED for the back-off
 a batch that begins below the log end and holds it, if the log   start over at the batch, and append it
 is empty or ends at or below the leader's log start
 another failure of the log                                       FAILED
-a truncation that changed nothing                                DELAYED
+a truncation that changed nothing                                DELAYED for the back-off
 ===============================================================  ====================================================
 
 A fetch position is always the log's end, with the epoch of its last batch. ``poll`` can be called any number of times;
 the first response to a position counts. A leader that ``follow`` announces during WRITING counts after that write.
 A consumer (the mirror) uses the same rules: the leader sends records up to its high watermark only.
 Kafka starts over at a batch below the log end only if the log is empty. A follower with older records fails there.
+Kafka waits for the back-off after every error. A new topic's leader may lack its metadata for some milliseconds. With
+Kafka's rule a follower that asks in this time would miss the topic's first second, and acks=all would wait for it.
 Thread rule: one thread, or the driver's lock. Source: Kafka's ``AbstractFetcherThread``, ``ReplicaFetcherThread`` and
 ``Partition.appendRecordsToFollowerOrFutureReplica`` (KIP-101, KIP-279, KIP-320, KIP-392, KIP-595).
 """
@@ -107,7 +112,10 @@ METADATA_ERRORS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors that can mean that the partition's leader or topic has changed."""
+"""Errors that can mean that the partition's leader or topic has changed, or that the leader lacks the topic so far."""
+
+_DOUBLINGS = 5
+"""The first wait after an error of the metadata is the back-off, halved so often and rounded up to a ms."""
 
 FAILURES = {
     ErrorCode.FENCED_LEADER_EPOCH: "the leader has a newer epoch than {epoch}",
@@ -138,6 +146,8 @@ class Follower:
         self.ready_at_ms = 0
         """The end of the last back-off."""
         self._backoff_ms = backoff_ms
+        self._metadata_wait_ms = 0
+        """The wait after the next error of the metadata."""
         self._topic_id: uuid.UUID | None = None
         self._restarts = False
         """True if the leader changed during WRITING."""
@@ -194,6 +204,7 @@ class Follower:
             return self._list(NamedOffset.LATEST)
         if response.error_code != ErrorCode.NONE:
             return self._handle_error(response.error_code, now_ms)
+        self._reset_metadata_wait()
         if response.diverging_epoch is not None:
             return self._truncate_diverging(response.diverging_epoch)
         if response.records is not None and len(memoryview(response.records)):
@@ -269,6 +280,7 @@ class Follower:
     def _start(self) -> Commands:
         """Begin with a leader, or wait for one."""
         self._restarts = self._has_watermark = False
+        self._reset_metadata_wait()
         self._appending = self._truncating = self._listing = self.lag = None
         if self.leader is None or self.leader.leader_id == NO_LEADER:
             self.phase = Phase.IDLE
@@ -357,17 +369,24 @@ class Follower:
         return self._back_off(error_code, now_ms)
 
     def _back_off(self, error_code: int, now_ms: int, message: str = "", *, is_of_request: bool = False) -> Commands:
+        wait_ms, needs_metadata = self._backoff_ms, error_code in METADATA_ERRORS
+        if needs_metadata:
+            wait_ms = self._metadata_wait_ms
+            self._metadata_wait_ms = min(2 * wait_ms, self._backoff_ms)
         self.phase = Phase.DELAYED
-        self.ready_at_ms = now_ms + self._backoff_ms
+        self.ready_at_ms = now_ms + wait_ms
         return (
             BackOff(
                 error_code=error_code,
-                until_ms=self.ready_at_ms,
-                needs_metadata=error_code in METADATA_ERRORS,
+                wait_ms=wait_ms,
+                needs_metadata=needs_metadata,
                 message=message,
                 is_of_request=is_of_request,
             ),
         )
+
+    def _reset_metadata_wait(self) -> None:
+        self._metadata_wait_ms = -(-self._backoff_ms >> _DOUBLINGS)
 
     def _fail_topic_id(self, found: uuid.UUID | None) -> Commands:
         self.stop()

@@ -9,7 +9,7 @@ Append                   ``log.append_as_follower(records, leader_epoch)``      
 SetHighWatermark         ``log.update_high_watermark(offset)``                        ``written``
 RaiseLogStart            ``log.maybe_increment_log_start_offset(offset)``             ``written``
 ListOffsets              send a ListOffsets request to the leader                     ``listed``
-BackOff                  poll again at ``until_ms``; refresh the metadata if asked    none
+BackOff                  poll again after ``wait_ms``; refresh the metadata if asked  none
 Fail                     report the error, and refresh the metadata                   ``follow``, in a new epoch
 =======================  ===========================================================  ==========================
 """
@@ -99,7 +99,7 @@ class BackOff:
     """Wait after an error. ``error_code`` is Kafka's."""
 
     error_code: int
-    until_ms: int
+    wait_ms: int
     needs_metadata: bool
     """True if the error can mean that the partition's leader or topic has changed."""
     message: str = ""

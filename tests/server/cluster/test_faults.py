@@ -25,6 +25,8 @@ from tidelog.testing.broker.killable_files import KillableFiles
 BACKOFF_MS = 50
 """``replica.fetch.backoff.ms`` of the cluster."""
 ATTEMPTS = 4
+SHORT_PAUSES = 6
+"""The attempts after which the pauses have grown to the back-off."""
 HOUR_MS = 3_600_000
 LAG = {"replica.lag.time.max.ms": "3000"}
 """The leader's high watermark waits that long for a replica whose broker lives, also if its log directory failed."""
@@ -45,6 +47,8 @@ def log_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], list
 
 def require_pauses(cluster: LocalCluster, attempts: Callable[[], int]) -> None:
     """Wait for further failed attempts, and check that they have pauses between them."""
+    first = attempts()
+    cluster.wait_for(lambda: attempts() >= first + SHORT_PAUSES)
     start, before = time.monotonic(), attempts()
     cluster.wait_for(lambda: attempts() >= before + ATTEMPTS)
     assert (time.monotonic() - start) * 1000 >= (ATTEMPTS - 1) * BACKOFF_MS

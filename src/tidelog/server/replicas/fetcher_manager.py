@@ -11,7 +11,7 @@ event                                   effect
                                         changes nothing
 another ``num.replica.fetchers``        partitions move to other fetchers, with the next response
 the leader is not registered            the partition waits for ``brokers_changed``
-a request fails, or an error            the partition backs off for ``replica.fetch.backoff.ms``
+a request fails, or an error            the partition backs off for ``replica.fetch.backoff.ms``, or less
 a fenced epoch, or a failed log         the partition counts as failed until it follows in a new leader epoch
 ``remove``                              fetching ends: the replica is deleted or offline
 ======================================  ==============================================================================
@@ -257,7 +257,7 @@ class FetcherManager:
                 "%s is fetched again from broker %d after a back-off of %d ms: %s",
                 replica.partition,
                 replica.served.leader,
-                self._setup.settings.fetch_backoff_ms,
+                command.wait_ms,
                 error_text(command.error_code),
             )
 
