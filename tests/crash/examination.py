@@ -63,6 +63,8 @@ def examine(disk: SimulatedDisk, promise: Promise) -> None:
         return
     found = batches_of(log)
     check_batches(found, promise)
+    if promise.is_gapless:
+        check_no_gap(log, found)
     check_look_ups(log, found, promise)
     check_state(log, found, promise)
     ends = (log.log_start_offset, log.end_offset, log.base_offsets)
@@ -118,6 +120,12 @@ def check_batches(found: list[Batch], promise: Promise) -> None:
     for kept in promise.batches:
         assert kept.first in there, f"the batch at {kept.first} is lost"
         assert there[kept.first] == kept.data or there[kept.first] in kept.forms
+
+
+def check_no_gap(log: PartitionLog, found: list[Batch]) -> None:
+    ends = [0, *(batch.end for batch in found)]
+    assert log.log_start_offset == 0, "the log's first records are lost, and later ones are there"
+    assert [*(batch.first for batch in found), log.end_offset] == ends, "records between others are lost"
 
 
 def check_look_ups(log: PartitionLog, found: list[Batch], promise: Promise) -> None:

@@ -92,6 +92,21 @@ def roll(story: Story) -> None:
     story.log.flush(story.log.end_offset)
 
 
+def append_with_synced_rolls(story: Story) -> None:
+    """Fill several segments of a new log, whose rolls are all that syncs it."""
+    story.is_gapless = True
+    story.open(syncs_rolls=True)
+    story.fill(4, size=200)
+    story.append(2, producer=7)
+    story.new_epoch()
+    story.append(2, producer=9, transactional=True)
+    story.fill(4, size=300)
+    story.end_transaction(9, committed=False)
+    story.log.roll()
+    story.fill(2)
+    assert len(story.log.base_offsets) > 3
+
+
 def flush(story: Story) -> None:
     story.log.flush(story.log.base_offsets[-1])
     story.log.flush()
@@ -322,6 +337,7 @@ SCENARIOS = (
     Scenario("append", filled, append),
     Scenario("append to an empty log", empty, append),
     Scenario("append, flush.messages=1", filled, flush_every_message),
+    Scenario("append, synced rolls", not_created, append_with_synced_rolls),
     Scenario("roll", half_flushed, roll),
     Scenario("flush", half_flushed, flush),
     Scenario("truncate", filled, truncate),

@@ -58,6 +58,8 @@ class Promise:
     """True if records were being removed, or have been removed."""
     is_gone: bool = False
     """The log is being deleted, so its files need not form a valid log."""
+    is_gapless: bool = False
+    """The log has all records from offset 0 up to its end: only the last ones may be lost."""
 
 
 class Story:
@@ -81,7 +83,7 @@ class Story:
         self.stale_recovery_point = 0
         """The checkpoint may still have this recovery point after the log's has moved below it."""
         self.stale_log_start: int | None = None
-        self.is_clean = self.is_gone = False
+        self.is_clean = self.is_gone = self.is_gapless = False
         self.synced = 0
         """The offset below which everything is safe, used while no log is open."""
         self._log: PartitionLog | None = None
@@ -115,6 +117,7 @@ class Story:
             clean=self.is_clean,
             is_removing=self.keep_from > 0 or self.keep_below < _FOREVER,
             is_gone=self.is_gone,
+            is_gapless=self.is_gapless,
         )
 
     # --- events of the log ---

@@ -11,9 +11,7 @@ from mirroring.source_and_copy import KEEPING, assert_equal, options, produce
 from tidelog.mirroring.blocking import run_mirror
 from tidelog.mirroring.run.mirror_run import RunEnvironment
 from tidelog.model import StorageError, TidelogError
-from tidelog.testing import Broker
-from tidelog.testing.disk import SimulatedDisk
-from tidelog.testing.disk.disk_calls import PowerLoss
+from tidelog.testing import Broker, DiskCall, Lost, PowerLoss, SimulatedDisk
 
 COPY = Path("/copy")
 CUTS = range(0, 230, 19)
@@ -51,6 +49,24 @@ def test_a_full_disk_is_an_error_and_the_copy_goes_on_with_more_space(source: Br
     disk.free_bytes = 100 << 20
     mirror(source, disk)
     assert_true_copy(source, disk, tmp_path)
+
+
+def test_a_segment_is_on_the_disk_before_the_next_one_begins(source: Broker) -> None:
+    """Otherwise a power cut could leave later records without earlier ones, and the next run would not miss them."""
+    disk = SimulatedDisk()
+    found: dict[Path, bool] = {}
+
+    def look(call: DiskCall) -> None:
+        begins = call.name == "create" and call.path.suffix == ".log" and call.path.parent.name.startswith("orders-")
+        if begins and int(call.path.stem):
+            safe = disk.after_crash(Lost()).files()
+            earlier = {path: data for path, data in disk.files(call.path.parent).items() if path.suffix == ".log"}
+            found[call.path] = bool(earlier) and earlier.items() <= safe.items()
+
+    disk.before_call = look
+    mirror(source, disk)
+    assert {path.parent.name for path in found} == {"orders-0", "orders-1"}
+    assert all(found.values()), found
 
 
 @pytest.mark.parametrize("cut", CUTS)

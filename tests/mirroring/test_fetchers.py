@@ -48,8 +48,10 @@ def test_a_fetcher_receives_records_of_one_partition_while_those_of_another_are_
     source: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.create_topic("orders", 2)
+    as_one_batch = {"linger.ms": "10000"}  # smaller batches could be appended at once
     for number in range(2):
-        produce(source, "orders", (b"%0100d" % value for value in range(1_000)), partition=number)
+        values = (b"%0100d" % value for value in range(1_000))
+        produce(source, "orders", values, partition=number, config=as_one_batch)
     has_received_more = threading.Event()
     received: list[int] = []
     fetch = FetchExchange.fetch

@@ -33,15 +33,15 @@ class LogHarness:
 
     def open(self, *, clean: bool = True, log_start: int = 0, **options: Any) -> PartitionLog:
         """Open the log. ``options`` are fields of the request or settings of the log."""
-        request = {name: options.pop(name) for name in _REQUEST & options.keys()}
+        request: dict[str, Any] = {"fs": LOCAL, "is_sole_replica": False}
+        request |= {name: options.pop(name) for name in _REQUEST & options.keys()}
         made = OpenRequest(
-            fs=LOCAL,
             directory=self.directory,
             clock=self.clock,
             config=LogConfig(**({"segment_index_bytes": 4096} | options)),
             clean_shutdown=clean,
             log_start_offset=log_start,
-            **({"is_sole_replica": False} | request),
+            **request,
         )
         self._opened.append(PartitionLog.open(made))
         return self._opened[-1]

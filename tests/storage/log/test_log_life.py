@@ -30,7 +30,7 @@ from tidelog.storage.log.state.producer_state import SnapshotFiles
 from tidelog.storage.producer import AppendOrigin
 from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment import LogSegment
-from tidelog.testing import ManualScheduler
+from tidelog.testing import DiskCall, Lost, ManualScheduler, SimulatedDisk
 
 TOPIC = uuid.UUID("6d7f2b1a-54c5-4b0e-9a57-2f6a4f0c1d10")
 OTHER = uuid.UUID("00000000-0000-4000-8000-0000000000ff")
@@ -449,6 +449,29 @@ class TestRoll:
         again.append_as_follower(plain(3, 1), 0)
         assert (again.base_offsets, read(again, 2)) == ([0, 2], [2, 3])
         assert segment_file(harness.directory, 2, FileKind.INDEX).stat().st_size == 4096
+
+    @pytest.mark.parametrize("syncs_rolls", [False, True])
+    def test_a_synced_one_leaves_the_log_on_the_disk_before_the_segment_exists(
+        self, tmp_path: Path, syncs_rolls: bool
+    ) -> None:
+        disk, directory = SimulatedDisk(), tmp_path / "t-0"
+        disk.make_dir(tmp_path)
+        disk.sync_all()
+        harness = LogHarness(directory)
+        log = harness.open(fs=disk, syncs_rolls=syncs_rolls)
+        found: list[bool] = []
+
+        def look(call: DiskCall) -> None:
+            if (call.name, call.path.suffix) == ("create", ".log"):
+                earlier = {path: data for path, data in disk.files(directory).items() if path.suffix == ".log"}
+                found.append(earlier.items() <= disk.after_crash(Lost()).files().items())
+
+        disk.before_call = look
+        for _ in range(3):
+            harness.add(log)
+            log.roll()
+        assert found == [syncs_rolls] * 3
+        assert (log.recovery_point, log.flush()) == (0, 3), "a roll does not sync snapshots and leader epochs"
 
     @pytest.mark.parametrize("offset", [1, 3])
     def test_not_at_or_below_the_active_one(self, harness: LogHarness, offset: int) -> None:

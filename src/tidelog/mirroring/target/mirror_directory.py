@@ -16,6 +16,9 @@ records are appended   records after the recovery point, which recovery checks; 
 =====================  ===============================================================================================
 
 The logs have the rules of a broker's: flushes, retention, compaction and checkpoints, by the settings of their topics.
+One rule is stricter, because nothing but the log end says which records the copy has: a log is on the disk before its
+next segment begins. Otherwise a power failure could leave a later segment without the records before it, and the next
+run would go on at the log end.
 Fetched records are below the source's high watermark, so the copy's high watermark is its log end.
 
 Thread rule: the event loop only. Slow work runs in background threads. Appends need no event loop: see
@@ -89,7 +92,7 @@ class MirrorDirectory:
         self.logs = LogManager(
             setup.fs,
             [settings.path],
-            settings=replace(ManagerSettings.of(settings.config), cleaner_enable=setup.compacts),
+            settings=replace(ManagerSettings.of(settings.config), cleaner_enable=setup.compacts, syncs_rolls=True),
             default_config=LogConfig.of(settings.config),
             topic_settings=self.metadata.settings_of,
             clock=setup.clock,

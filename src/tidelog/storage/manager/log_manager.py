@@ -105,6 +105,7 @@ class LogManager:
             scheduler=scheduler,
             is_sole_replica=self._settings.is_sole_replica,
             verifies_transactions=self._settings.verifies_transactions,
+            syncs_rolls=self._settings.syncs_rolls,
             on_failure=self._directories.note_failure,
             on_flush=on_flush,
         )

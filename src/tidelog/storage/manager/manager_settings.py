@@ -37,6 +37,8 @@ class ManagerSettings:
     move_quota_window_s: int = from_key("alter.log.dirs.replication.quota.window.size.seconds")
     is_sole_replica: bool = True
     """No other broker replicates the logs, so the high watermark is the log end. This is no Kafka key."""
+    syncs_rolls: bool = False
+    """A log is on the disk before its next segment begins. This is no Kafka key."""
 
     def move_throttle(self, clock: Clock, limit: Callable[[], int | None]) -> MoveThrottle:
         """Return the throttle of moves; ``limit`` returns the bytes a second, or None."""

@@ -30,6 +30,9 @@ class LogContext:
     """No other broker replicates the log, so its high watermark is the log end."""
     verifies_transactions: bool = False
     """True if a client's first batch of a transaction needs a verification guard (KIP-890)."""
+    syncs_rolls: bool = False
+    """True if an append that rolls waits until the log is on the disk. A power failure then loses the last records
+    only. Kafka's rolls do not wait, so a later segment may survive without the records before it."""
     on_failure: Callable[[StorageError], None] = lambda _error: None
     """Called when the disk fails a write or a read, possibly under the log's locks."""
     on_flush: Callable[[int], None] = lambda _took_ms: None
@@ -93,6 +96,7 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
         producers=loaded.producers,
         is_sole_replica=request.is_sole_replica,
         verifies_transactions=request.verifies_transactions,
+        syncs_rolls=request.syncs_rolls,
         topic=TopicIdFile(request.fs, request.directory),
         deleted=DeletedSegments(request.fs),
         tasks=tasks,

@@ -45,6 +45,8 @@ class LogState:
     """The log has no other replicas, so its high watermark is always the log end."""
     verifies_transactions: bool
     """A client's first batch of a transaction needs a verification guard (KIP-890)."""
+    syncs_rolls: bool
+    """A roll syncs the log before the new segment exists."""
     topic: TopicIdFile
     deleted: DeletedSegments
     tasks: LogTasks
@@ -143,7 +145,9 @@ class LogState:
         """Start a new active segment, with a producer snapshot at its base, where a recovery can begin.
 
         If all data is synced already, recovery begins at the new segment as soon as it exists. The old segment's last
-        time index entry is therefore synced first. Raise StorageError unless ``base_offset`` is above the active one.
+        time index entry is therefore synced first. With ``syncs_rolls`` the data is, too, and so are the names of its
+        files: a power failure must not leave the new segment without the records before it. Raise StorageError unless
+        ``base_offset`` is above the active one.
         """
         if base_offset <= self.active.base_offset:
             raise StorageError(
@@ -152,7 +156,9 @@ class LogState:
             )
         self.dirty.add(self.active.base_offset)
         self.active.on_become_inactive()
-        if self.offsets.synced >= base_offset:
+        if self.syncs_rolls:
+            self._sync_segments()
+        elif self.offsets.synced >= base_offset:
             self.active.flush()
         segment = self.new_segment(base_offset)
         self.segments.add(segment)
@@ -161,6 +167,14 @@ class LogState:
         self.set_log_end(LogOffsetMetadata(self.offsets.log_end.message_offset, base_offset, 0))
         self.tasks.after_roll(base_offset)
         return segment
+
+    def _sync_segments(self) -> None:
+        """Sync the dirty segments and the names of all files. The recovery point stays: a flush also syncs the rest."""
+        for segment in self.segments:
+            if segment.base_offset in self.dirty:
+                segment.flush()
+        self.fs.sync_dir(self.directory)
+        self.dirty.clear()
 
     def new_segment(self, base_offset: int) -> LogSegment:
         """Create an empty segment that is not yet part of the log."""
