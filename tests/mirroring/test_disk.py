@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mirroring.source_and_copy import KEEPING, assert_equal, options, produce
 from tidelog.mirroring.blocking import run_mirror
 from tidelog.mirroring.run.mirror_run import RunEnvironment
 from tidelog.model import StorageError, TidelogError
+from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE
 from tidelog.testing import Broker, DiskCall, Lost, PowerLoss, SimulatedDisk
 
 COPY = Path("/copy")
@@ -49,6 +51,27 @@ def test_a_full_disk_is_an_error_and_the_copy_goes_on_with_more_space(source: Br
     disk.free_bytes = 100 << 20
     mirror(source, disk)
     assert_true_copy(source, disk, tmp_path)
+
+
+def test_a_recovered_copy_without_its_first_segment_is_no_silent_success(source: Broker, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+
+    def notes() -> list[str]:
+        chosen = options(source, copy, topics="orders", with_coordinators=False)
+        return [note for note in run_mirror(chosen).notes if "The copy of orders-1 was not shut down cleanly." in note]
+
+    assert notes() == []
+    (copy / CLEAN_SHUTDOWN_FILE).unlink()
+    assert notes() == [], "the copy begins where the source does"
+    (copy / CLEAN_SHUTDOWN_FILE).unlink()
+    lost, kept, *_ = sorted((copy / "orders-1").glob("*.log"))
+    for path in lost.parent.glob(f"{lost.stem}.*"):
+        path.unlink()
+    starts = f"It begins at offset {int(kept.stem)}, but the source's log begins at 0."
+    assert [starts in note for note in notes()] == [True]
+    shutil.rmtree(lost.parent)
+    assert notes() == []
+    assert_equal(source.directory, copy, "orders-0", "orders-1")
 
 
 def test_a_segment_is_on_the_disk_before_the_next_one_begins(source: Broker) -> None:

@@ -15,6 +15,9 @@ the bound on are left out, because they may belong to data that is not here yet.
 A copy with records is complete only after the source has confirmed its end. The source compares the epoch of the
 copy's last batch with its own, so another history is seen even if both logs end at the same offset.
 
+A copy that was recovered after an unclean shutdown may have lost its first records, if the disk lost synced data. Then
+the copy begins above the source's log start. The copy's own retention has the same result, so this is no error.
+
 Compaction can leave a gap at the bound. Then the source has no batch below the bound any more, and the copy is complete
 although its log ends before. Thread rule: the event loop only.
 """
@@ -57,9 +60,13 @@ class PartitionCopy:
         """The log end at the start of the run."""
         self.removed_records = 0
         """The records that truncations removed."""
+        self.missing_first: range | None = None
+        """The source's first offsets, if a recovered copy begins after them."""
         self.held_ids: frozenset[int] = frozenset()
         """Producer ids whose transactions are open in the copy: a state that completes one is not copied yet."""
         self._is_exact = is_exact
+        self._is_unchecked = bool(log.loaded.recovered)
+        """True until the start of a recovered copy is compared with the source's."""
         self._is_confirmed = log.end_offset == 0
         """True if the source has confirmed in this run that it has the end of the copy, in the same epoch."""
         self._gap_end = WAITING
@@ -140,10 +147,13 @@ class PartitionCopy:
         return replace(fetched, records=records)
 
     def note_response(self, asked: FetchPosition, fetched: FetchedPartition, *, is_empty: bool) -> None:
-        """Note the source's end. ``is_empty``: the complete response has no records, so none was left out of it."""
+        """Note the source's start and end. ``is_empty``: the complete response has no records, so it left none out."""
         if fetched.error_code:
             return
         self.source_end = fetched.high_watermark
+        if self._is_unchecked and fetched.log_start_offset >= 0:
+            self._is_unchecked = False
+            self.missing_first = range(fetched.log_start_offset, self.log.log_start_offset) or None
         if fetched.diverging_epoch is not None:
             return
         self._is_confirmed |= asked.offset <= fetched.high_watermark

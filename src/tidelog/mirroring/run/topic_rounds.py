@@ -59,6 +59,13 @@ class TopicRounds:
         if GROUP_METADATA_TOPIC in self._unreadable:
             left_out.append("Committed offsets of groups come from their coordinators instead.")
         left_out += [f"The {part} of the source are not copied: {why}." for part, why in self._denied.items()]
+        left_out += [
+            f"The copy of {copy.partition} was not shut down cleanly. It begins at offset {missing.stop}, but the"
+            f" source's log begins at {missing.start}. The copy's retention has removed the records in between, or its"
+            " disk has lost them."
+            for copy in self._setup.copying.copies.values()
+            if (missing := copy.missing_first) is not None
+        ]
         return left_out + [f"Topic {name}: {note}." for name, notes in self._changed_settings.items() for note in notes]
 
     async def begin(self, topics: SourceTopics) -> None:
