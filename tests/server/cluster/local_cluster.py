@@ -70,7 +70,7 @@ class SharedNode(ClusterBroker):
     def _made_server(self) -> SharedServer:
         self._files = self.file_system()
         server = SharedServer(self._config, self._dispatcher, fs=self._files, clock=self.clock)
-        server.cluster_metadata = self._controller.server.controller
+        server.cluster_metadata = self._controller.server.quorum_controller
         return server
 
     def _dispatcher(self, server: Broker) -> Dispatcher:
@@ -178,7 +178,7 @@ class LocalCluster:
 
     @property
     def metadata(self) -> ClusterMetadata:
-        return self._cluster.controller.server.controller
+        return self._cluster.controller.server.quorum_controller
 
     def create_topic(
         self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None

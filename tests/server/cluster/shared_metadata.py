@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tidelog.model import TopicPartition
 from tidelog.server.metadata.broker_metadata import OwnRegistration
 from tidelog.server.metadata.controller import brokers, leaders
 from tidelog.server.metadata.controller.decision import Decision
@@ -116,6 +117,9 @@ class SharedMetadata:
 
     async def assign_directories(self, directories: Mapping[tuple[uuid.UUID, int], uuid.UUID]) -> None:
         await self._change(lambda image: leaders.assign_directories(image, self._settings, self._node_id, directories))
+
+    async def report_offline_replicas(self, partitions: Sequence[TopicPartition], /) -> None:
+        """Return at once, as for all metadata with log directories."""
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
         await self._change(

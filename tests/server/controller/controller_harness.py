@@ -87,11 +87,11 @@ class ControllerHome:
 
     @property
     def leader_epoch(self) -> int:
-        return self.call(lambda: self.node.controller.quorum.epoch)
+        return self.call(lambda: self.node.quorum_controller.quorum.epoch)
 
     @property
     def end_offset(self) -> int:
-        return self.call(lambda: self.node.controller.quorum.high_watermark)
+        return self.call(lambda: self.node.quorum_controller.quorum.high_watermark)
 
     def partition(self, topic: str, number: int = 0) -> PartitionState:
         return self.call(lambda: self.node.metadata.image.topics[topic].partitions[number])

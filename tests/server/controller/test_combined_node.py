@@ -44,7 +44,7 @@ class CombinedHome(BrokerHome):
 
     @property
     def end_offset(self) -> int:
-        return self.call(lambda: self.server.controller.quorum.high_watermark)
+        return self.call(lambda: self.server.quorum_controller.quorum.high_watermark)
 
 
 @pytest.fixture

@@ -139,6 +139,6 @@ def test_a_clock_that_jumps_fences_no_broker(tmp_path: Path, ahead_ms: int) -> N
     with home, RemoteBroker(home, 1) as broker:
         broker.join()
         clock.ahead_ms = ahead_ms
-        assert not home.run(home.node.controller.remote_brokers.fence_stale)
+        assert not home.run(home.node.quorum_controller.remote_brokers.fence_stale)
         assert not home.is_fenced(1)
         assert not broker.heartbeat().is_fenced

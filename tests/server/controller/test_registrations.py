@@ -133,7 +133,7 @@ class TestSessions:
         self, home: ControllerHome, broker: RemoteBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         broker.join()
-        metadata, contacts = home.node.controller, []
+        metadata, contacts = home.node.quorum_controller, []
         sessions = metadata.remote_brokers._sessions
         monkeypatch.setattr(sessions, "record_contact", lambda key, _now_ms: contacts.append(key))
 

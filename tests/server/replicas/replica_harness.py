@@ -43,6 +43,7 @@ class ReplicaHarness:
         self.timers = ManualTimers(self.clock)
         self.image = MetadataImage()
         self.assigned: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        self.offline_replicas: list[TopicPartition] = []
         self.offline: list[uuid.UUID] = []
         self.alterations: list[PartitionAlteration] = []
         self.refusals: list[ApiError] = []
@@ -146,6 +147,9 @@ class ReplicaHarness:
 
     async def report_offline_directories(self, directories: Sequence[uuid.UUID]) -> None:
         self.offline += directories
+
+    async def report_offline_replicas(self, partitions: Sequence[TopicPartition], /) -> None:
+        self.offline_replicas = list(partitions)
 
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[AlteredPartition]:
         (alteration,) = alterations

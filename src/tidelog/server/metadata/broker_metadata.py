@@ -5,6 +5,7 @@ implementation           changes are made by
 =======================  ==============================================================================================
 ``ClusterMetadata``      the controller in this process
 ``ObservedMetadata``     the active controller of the cluster, over the network
+``ZooKeeperMetadata``    this broker, in ZooKeeper
 =======================  ==============================================================================================
 
 The calls of a broker's life are::
@@ -27,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidelog.model import TidelogError
+from tidelog.model import TidelogError, TopicPartition
 from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.published_metadata import Listener, Preparation
@@ -120,4 +121,8 @@ class BrokerMetadata(Protocol):
 
     async def report_cordoned_directories(self, directories: Sequence[uuid.UUID], /) -> None:
         """Report the log directories of this broker that get no new partitions."""
+        ...
+
+    async def report_offline_replicas(self, partitions: Sequence[TopicPartition], /) -> None:
+        """Report the partitions whose replicas here are offline. Metadata in ZooKeeper has no log directories."""
         ...

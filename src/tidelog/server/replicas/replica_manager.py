@@ -66,6 +66,7 @@ class Metadata(DirectoryMetadata, Protocol):
     @property
     def broker_epoch(self) -> int: ...
     async def alter_partitions(self, alterations: Sequence[PartitionAlteration]) -> list[CommittedAlteration]: ...
+    async def report_offline_replicas(self, partitions: Sequence[TopicPartition], /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +209,8 @@ class ReplicaManager:
             partition.check_delayed()
         if directory_id is not None:
             self._spawn(self._reports.report_failure(directory_id, self._places(self._replicas_here())))
+        offline = [name for name, partition in self._partitions.items() if not partition.is_online]
+        self._spawn(self._metadata.report_offline_replicas(offline))
 
     def check_directory(self, topic_partition: TopicPartition) -> None:
         """Report the log directory of a replica if the metadata has another one, for example that of a cancelled
@@ -447,12 +450,13 @@ def _configured_topics(change: MetadataChange) -> list[str]:
     return sorted(changed | {topic.name for topic in (*change.created_topics, *change.deleted_topics)})
 
 
-def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog) -> bool:
+def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog, *, is_with_zookeeper: bool = False) -> bool:
     """Return True if the metadata does not place the log on this broker. It is set aside then and not served.
 
     A topic id reaches the disk before any record. So a log without an id and without records is the log of the topic
     with its name, unless its leader epochs are ahead. With records it is stray. Kafka treats all logs without an id as
-    stray and creates them again (``LogManager.isStrayReplica``).
+    stray and creates them again (``LogManager.isStrayReplica``). Brokers with ZooKeeper made logs without ids before
+    Kafka 2.8, so there records make no difference (KIP-516).
     """
     name = TopicPartition.from_directory_name(log.directory.name)
     topic = image.topics.get(name.topic) if log.topic_id is None else image.topics_by_id.get(log.topic_id)
@@ -461,4 +465,5 @@ def is_stray(image: MetadataImage, broker_id: int, log: PartitionLog) -> bool:
         return True
     if log.topic_id is not None:
         return False
-    return log.end_offset > 0 or (log.epochs.latest or 0) > state.leader_epoch
+    has_records = log.end_offset > 0 and not is_with_zookeeper
+    return has_records or (log.epochs.latest or 0) > state.leader_epoch

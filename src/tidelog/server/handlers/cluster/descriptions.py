@@ -80,7 +80,7 @@ def describe_quorum(
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
         return {"topics": [_unknown(topic) for topic in request.topics]}
-    status = node.controller.quorum
+    status = node.quorum_controller.quorum
     return {
         "topics": [{"topic_name": CLUSTER_METADATA_TOPIC, "partitions": [_partition(status, context.received_ms)]}],
         "nodes": [

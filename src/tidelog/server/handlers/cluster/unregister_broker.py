@@ -19,5 +19,5 @@ async def handle(
     node: ClusterNode, context: RequestContext, request: wire.UnregisterBrokerRequest
 ) -> wire.UnregisterBrokerResponse:
     node.authorizer.require(context, Operation.ALTER)
-    await node.controller.unregister_broker(request.broker_id)
+    await node.quorum_controller.unregister_broker(request.broker_id)
     return {"error_message": None}

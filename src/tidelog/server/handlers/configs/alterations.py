@@ -37,6 +37,7 @@ from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.configs.changes import ChangeKind, SettingChange, changed, list_key
 from tidelog.server.configs.loggers import alter_loggers
 from tidelog.server.configs.resource_type import ResourceType, broker_number
+from tidelog.server.configs.stored_passwords import encoded_changes, encoded_texts
 from tidelog.server.metadata.image import ConfigResource
 from tidelog.server.metadata.requests import DONE, Outcome
 from tidelog.server.network.limits import NetworkLimits
@@ -117,6 +118,7 @@ def _replacements(
             if resource.type is ResourceType.BROKER:
                 _require_broker(node.authorizer, context)
                 _check_broker_of(node, context, resource, texts)
+                texts = encoded_texts(node.config, texts)
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
         else:
@@ -138,7 +140,9 @@ def _changes(
                 _alter_loggers(node, identity[1], changes, validate_only=request.validate_only)
                 outcomes[identity] = DONE
             else:
-                wanted[_checked(node, context, identity, changes)] = changes
+                resource = _checked(node, context, identity, changes)
+                is_brokers = resource.type is ResourceType.BROKER
+                wanted[resource] = encoded_changes(node.config, changes) if is_brokers else changes
         except TidelogError as error:
             outcomes[identity] = Outcome.of(error)
     return outcomes, wanted

@@ -42,7 +42,7 @@ async def fetch(node: ClusterNode, context: RequestContext, request: Any) -> Map
     task = asyncio.current_task()
     context.client.on_connection_closed = None if task is None else task.cancel
     try:
-        found = await node.controller.observers.fetch(
+        found = await node.quorum_controller.observers.fetch(
             ObserverKey(replica_id, wanted.replica_directory_id or NO_ID),
             MetadataFetch(
                 leader_epoch=wanted.current_leader_epoch,
@@ -80,7 +80,7 @@ def _fetched(node: ClusterNode, context: RequestContext, found: FetchedMetadata)
         "partition_index": 0,
         "error_code": found.error,
         "high_watermark": found.high_watermark,
-        "log_start_offset": node.controller.observers.log_start_offset,
+        "log_start_offset": node.quorum_controller.observers.log_start_offset,
         "current_leader": {"leader_id": found.leader_id, "leader_epoch": found.leader_epoch},
         "aborted_transactions": None,
         "records": found.records,
@@ -108,7 +108,7 @@ async def fetch_snapshot(
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _snapshot_response(name, {"index": part.partition, "error_code": code}, endpoints)
     wanted = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
-    found = await node.controller.observers.fetch_snapshot(
+    found = await node.quorum_controller.observers.fetch_snapshot(
         SnapshotFetch(leader_epoch=part.current_leader_epoch, snapshot_id=wanted, position=part.position),
         request.max_bytes,
     )
@@ -137,7 +137,7 @@ def _require_cluster(node: ClusterNode, cluster_id: str | None) -> None:
 
 def _leader_endpoints(node: ClusterNode, context: RequestContext) -> list[dict[str, Any]]:
     """Return this controller's endpoint, if it is that of the client's listener."""
-    endpoint = node.controller.endpoint
+    endpoint = node.quorum_controller.endpoint
     if endpoint.name.upper() != context.listener:
         return []
     return [{"node_id": node.node_id, "host": endpoint.host, "port": endpoint.port}]

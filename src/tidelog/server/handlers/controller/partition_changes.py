@@ -24,7 +24,7 @@ async def alter_partition(
     node: ClusterNode, context: RequestContext, request: wire.AlterPartitionRequest
 ) -> wire.AlterPartitionResponse:
     alterations = [_alteration(topic.topic_id, part) for topic in request.topics for part in topic.partitions]
-    altered = await node.controller.remote_brokers.alter_partitions(
+    altered = await node.quorum_controller.remote_brokers.alter_partitions(
         request.broker_id, request.broker_epoch, alterations
     )
     results = iter(altered)
@@ -77,7 +77,9 @@ async def assign_replicas_to_dirs(
         for topic in directory.topics
         for part in topic.partitions
     }
-    codes = await node.controller.remote_brokers.assign_directories(request.broker_id, request.broker_epoch, wanted)
+    codes = await node.quorum_controller.remote_brokers.assign_directories(
+        request.broker_id, request.broker_epoch, wanted
+    )
     return {"directories": [_assigned(directory, codes) for directory in request.directories]}
 
 
@@ -106,5 +108,5 @@ async def allocate_producer_ids(
     node: ClusterNode, context: RequestContext, request: wire.AllocateProducerIdsRequest
 ) -> wire.AllocateProducerIdsResponse:
     node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    block = await node.controller.remote_brokers.allocate_producer_ids(request.broker_id, request.broker_epoch)
+    block = await node.quorum_controller.remote_brokers.allocate_producer_ids(request.broker_id, request.broker_epoch)
     return {"producer_id_start": block.start, "producer_id_len": len(block)}

@@ -20,7 +20,7 @@ async def register_broker(
     node: ClusterNode, context: RequestContext, request: wire.BrokerRegistrationRequest
 ) -> wire.BrokerRegistrationResponse:
     node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    epoch = await node.controller.remote_brokers.register(
+    epoch = await node.quorum_controller.remote_brokers.register(
         BrokerRegistrationRequest(
             broker_id=request.broker_id,
             cluster_id=request.cluster_id,
@@ -40,7 +40,7 @@ async def heartbeat(
 ) -> wire.BrokerHeartbeatResponse:
     node.authorizer.require(context, Operation.CLUSTER_ACTION)
     cordoned = request.cordoned_log_dirs
-    response = await node.controller.remote_brokers.heartbeat(
+    response = await node.quorum_controller.remote_brokers.heartbeat(
         BrokerHeartbeatRequest(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
@@ -62,7 +62,7 @@ async def register_controller(
     node: ClusterNode, context: RequestContext, request: wire.ControllerRegistrationRequest
 ) -> wire.ControllerRegistrationResponse:
     node.authorizer.require(context, Operation.CLUSTER_ACTION)
-    await node.controller.remote_brokers.register_controller(
+    await node.quorum_controller.remote_brokers.register_controller(
         request.controller_id,
         request.incarnation_id or NO_ID,
         _endpoints(request.listeners),

@@ -66,7 +66,8 @@ def min_isr(image: MetadataImage, settings: ControllerSettings, topic: str) -> i
     """Return ``min.insync.replicas``, at most the topic's number of replicas."""
     wanted = effective_topic_value(image, settings, topic, "min.insync.replicas")
     assert isinstance(wanted, int), topic
-    return min(wanted, len(image.topics[topic].partitions[0].replicas))
+    first = next(iter(image.topics[topic].partitions.values()))
+    return min(wanted, len(first.replicas))
 
 
 def allows_unclean_election(image: MetadataImage, settings: ControllerSettings, topic: str) -> bool:

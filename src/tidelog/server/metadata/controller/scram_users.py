@@ -28,10 +28,21 @@ Part = TypeVar("Part", ScramDeletion, ScramUpsertion)
 
 
 def alter_scram_users(
-    image: MetadataImage, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    image: MetadataImage,
+    deletions: Sequence[ScramDeletion],
+    upsertions: Sequence[ScramUpsertion],
+    *,
+    since: int = OLDEST_METADATA_VERSION,
 ) -> Decision[dict[str, Outcome]]:
-    """Return the outcomes by user in the request's order. Raise ApiError(POLICY_VIOLATION) for too many changes."""
+    """Return the outcomes by user in the request's order. Raise ApiError(POLICY_VIOLATION) for too many changes.
+
+    ``since`` is the oldest metadata.version whose metadata can have credentials.
+    """
     require_bounded(len(deletions) + len(upsertions))
+    if image.metadata_version < since:
+        refused = Outcome(ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+        users = (*(one.user for one in deletions), *(one.user for one in upsertions))
+        return Decision((), dict.fromkeys(users, refused))
     outcomes: dict[str, Outcome] = {}
     records: dict[str, MetadataRecord] = {}
     _decide(image, deletions, _deletion_refusal, _removal, outcomes, records)
@@ -55,8 +66,6 @@ def _decide(
             outcome = Outcome(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
-        elif image.metadata_version < OLDEST_METADATA_VERSION:
-            outcome = Outcome(ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
         else:
             outcome = refusal(image, part)
         outcomes[part.user] = outcome

@@ -31,7 +31,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from tidelog.client.model.address import parse_servers
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import ConfigError, TidelogError
+from tidelog.model import ConfigError, TidelogError, TopicPartition
 from tidelog.replication import (
     BrokerLifecycle,
     BrokerState,
@@ -284,6 +284,9 @@ class ObservedMetadata:
         lifecycle = self._running_lifecycle
         for directory in directories:
             lifecycle.post(lambda now_ms, directory=directory: lifecycle.core.fail_directory(directory, now_ms))  # type: ignore[misc]
+
+    async def report_offline_replicas(self, partitions: Sequence[TopicPartition], /) -> None:
+        """Return at once: the log directories of replicas are in the metadata."""
 
     async def report_cordoned_directories(self, directories: Sequence[uuid.UUID], /) -> None:
         """Report them with all further heartbeats, if the metadata.version has cordoned directories."""
