@@ -15,7 +15,8 @@ from tidelog.model import ConfigError, ReadOnlyError, ZnodeError, ZooKeeperError
 from tidelog.server.metadata.zookeeper import chroot_reader, kazoo_client
 from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
 from tidelog.server.metadata.zookeeper.chroot_reader import read_chroot, read_settings
-from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader, ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.server.metadata.zookeeper.translation import translate, translate_configs
 from tidelog.server.metadata.zookeeper.znode_tree import Znode
 

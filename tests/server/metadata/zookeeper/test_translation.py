@@ -21,7 +21,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import MIGRATING, PartitionState
-from tidelog.server.metadata.zookeeper.image_znodes import znodes_of
+from tidelog.server.metadata.zookeeper.image_znodes import quota_text, znodes_of
 from tidelog.server.metadata.zookeeper.translation import ZooKeeperCluster, translate
 from tidelog.server.metadata.zookeeper.znode_tree import Znode
 from tidelog.server.metadata.zookeeper.znodes import ConfigZnode
@@ -244,3 +244,17 @@ def test_names_and_numbers_of_quotas_survive(quotas: list[tuple[str, float]]) ->
     assert all("/" not in path.removeprefix("/config/users/") for path in znodes if path.startswith("/config/users/"))
     again = image_from(translate(tree_of({**znodes, "/": Znode()})))
     assert again.client_quotas == image.client_quotas
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("request_percentage", 50.0, "50.0"),
+        ("controller_mutation_rate", 12_345_678.0, "1.2345678E7"),
+        ("producer_byte_rate", 12_345_678.0, "12345678"),
+        ("connection_creation_rate", 50.0, "50"),
+    ],
+)
+def test_a_quota_has_the_text_of_its_type(key: str, value: float, text: str) -> None:
+    """Kafka 3.9 writes doubles with a fraction, and the other quotas as whole numbers."""
+    assert quota_text(key, value) == text

@@ -24,7 +24,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.server.metadata.zookeeper import kazoo_client
-from tidelog.server.metadata.zookeeper.kazoo_client import ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.server.metadata.zookeeper.znode_tree import Znode
 from tidelog.storage.checkpoint import uuid_to_text
 from tidelog.storage.fs import LOCAL

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, TypeVar
 
+from tidelog.model import ZnodeError
 from tidelog.server.authorization.acl import Acl, Pattern, Permission
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import AclResourceType, PatternType
@@ -30,14 +31,23 @@ _FOR_FILTERS: Final = (0, 1)
 """The numbers of UNKNOWN and ANY in each of the three types."""
 RESOURCE_TYPES: Final = {_spelled(one): one for one in AclResourceType if one not in _FOR_FILTERS}
 """The types of resources by their names in paths."""
+_STORES: Final = {PatternType.PREFIXED: paths.PREFIXED_ACLS, PatternType.LITERAL: paths.LITERAL_ACLS}
 _OPERATIONS: Final = {_spelled(one).lower(): one for one in Operation if one not in _FOR_FILTERS}
 _PERMISSIONS: Final = {_spelled(one).lower(): one for one in Permission if one not in _FOR_FILTERS}
 
 
 def acl_path(pattern: Pattern) -> str:
     """Return the path of the znode with the ACLs of ``pattern``."""
-    store = paths.LITERAL_ACLS if pattern.type is PatternType.LITERAL else paths.PREFIXED_ACLS
-    return f"{store}/{_spelled(pattern.resource_type)}/{pattern.name}"
+    return f"{_STORES[pattern.type]}/{_spelled(pattern.resource_type)}/{pattern.name}"
+
+
+def pattern_of(path: str) -> Pattern:
+    """Return the resource whose ACLs are in the znode ``path``; the inverse of ``acl_path``."""
+    pattern_type, store = next((one, store) for one, store in _STORES.items() if path.startswith(f"{store}/"))
+    kind, _, name = path[len(store) + 1 :].partition("/")
+    if kind not in RESOURCE_TYPES:
+        raise ZnodeError(f"znode {path}: {shown(kind)} is not a resource type that is known here")
+    return Pattern(RESOURCE_TYPES[kind], name, pattern_type)
 
 
 def decode_acls(path: str, data: bytes, pattern: Pattern) -> list[Acl]:

@@ -12,11 +12,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
+from tidelog.config.columns import DOUBLE
+from tidelog.config.quota_keys import CLIENT_QUOTAS
+from tidelog.config.value_text import format_value
 from tidelog.server.authorization.acl import Acl, Pattern
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.brokers import PRODUCER_ID_BLOCK
 from tidelog.server.metadata.controller.quotas import ADDRESS, CLIENT_ID, USER
-from tidelog.server.metadata.image import MetadataImage, QuotaEntity, Topic
+from tidelog.server.metadata.image import ConfigResource, MetadataImage, QuotaEntity, Topic
 from tidelog.server.metadata.partition_state import PartitionState
 from tidelog.server.metadata.zookeeper import paths
 from tidelog.server.metadata.zookeeper.acl_znode import acl_path, encode_acls
@@ -32,6 +35,8 @@ from tidelog.server.metadata.zookeeper.znodes import (
 )
 
 _CONFIG_ROOTS: Final = {ResourceType.TOPIC: paths.TOPIC_CONFIGS, ResourceType.BROKER: paths.BROKER_CONFIGS}
+_DOUBLES: Final = {name for name, quota in CLIENT_QUOTAS.items() if quota.type == DOUBLE}
+"""The quotas that may have a fraction."""
 _ENTITY_ROOTS: Final = {CLIENT_ID: paths.CLIENT_CONFIGS, USER: paths.USER_CONFIGS, ADDRESS: paths.ADDRESS_CONFIGS}
 
 
@@ -75,23 +80,13 @@ def state_znode(state: PartitionState, controller_epoch: int) -> StateZnode:
     )
 
 
-def _settings(image: MetadataImage) -> dict[str, Znode]:
-    """Return the znodes below ``/config``. A topic without settings has a znode too, as in Kafka."""
-    found: dict[str, dict[str, str]] = {f"{paths.TOPIC_CONFIGS}/{name}": {} for name in image.topics}
-    for resource, settings in image.configs.items():
-        if resource.type in _CONFIG_ROOTS:
-            found[f"{_CONFIG_ROOTS[resource.type]}/{resource.name or paths.DEFAULT}"] = settings
-    for entity, quotas in image.client_quotas.items():
-        texts = {key: _number_text(value) for key, value in quotas.items()}
-        found.setdefault(_entity_path(entity), {}).update(texts)
-    for mechanism, users in image.scram_credentials.items():
-        for user, credential in users.items():
-            settings = found.setdefault(_entity_path(((USER, user),)), {})
-            settings[mechanism.title] = encode_scram(credential)
-    return {path: Znode(ConfigZnode(settings).encode()) for path, settings in found.items()}
+def config_path(resource: ConfigResource) -> str:
+    """Return the path of the settings of a topic or broker."""
+    return f"{_CONFIG_ROOTS[resource.type]}/{resource.name or paths.DEFAULT}"
 
 
-def _entity_path(entity: QuotaEntity) -> str:
+def entity_path(entity: QuotaEntity) -> str:
+    """Return the path of the settings of a user, client or address."""
     names = {kind: paths.encoded_name(name) for kind, name in entity}
     if USER in names and CLIENT_ID in names:
         return f"{paths.user_clients(f'{paths.USER_CONFIGS}/{names[USER]}')}/{names[CLIENT_ID]}"
@@ -99,9 +94,28 @@ def _entity_path(entity: QuotaEntity) -> str:
     return f"{_ENTITY_ROOTS[kind]}/{name}"
 
 
-def _number_text(value: float) -> str:
-    """Return a quota without a needless fraction, because some are whole numbers in Kafka."""
-    return str(int(value)) if value.is_integer() else repr(value)
+def quota_text(key: str, value: float) -> str:
+    """Return a quota as Kafka writes it: a double has a fraction, and other types are whole numbers.
+    Source: ``ZkAdminManager.alterClientQuotas``."""
+    if key in _DOUBLES or not value.is_integer():
+        return format_value(value)
+    return str(int(value))
+
+
+def _settings(image: MetadataImage) -> dict[str, Znode]:
+    """Return the znodes below ``/config``. A topic without settings has a znode too, as in Kafka."""
+    found: dict[str, dict[str, str]] = {f"{paths.TOPIC_CONFIGS}/{name}": {} for name in image.topics}
+    for resource, settings in image.configs.items():
+        if resource.type in _CONFIG_ROOTS:
+            found[config_path(resource)] = settings
+    for entity, quotas in image.client_quotas.items():
+        texts = {key: quota_text(key, value) for key, value in quotas.items()}
+        found.setdefault(entity_path(entity), {}).update(texts)
+    for mechanism, users in image.scram_credentials.items():
+        for user, credential in users.items():
+            settings = found.setdefault(entity_path(((USER, user),)), {})
+            settings[mechanism.title] = encode_scram(credential)
+    return {path: Znode(ConfigZnode(settings).encode()) for path, settings in found.items()}
 
 
 def _acls_by_pattern(image: MetadataImage) -> dict[Pattern, list[Acl]]:

@@ -1,23 +1,20 @@
-"""A client that reads znodes: the only module that imports kazoo, with the first connection.
+"""A client that reads znodes. kazoo is imported with the first client.
 
 A reader cannot write: it has no method for it, and the client below refuses every request but reads before it is sent.
 Requests are pipelined, because a cluster has as many znodes as partitions. Each wait has a timeout, and an error names
 the servers and the path. Before the first read, the server catches up with the ensemble's leader (``sync``).
 
-Thread rule: one thread; kazoo has two of its own for each client.
+Thread rule: one thread; kazoo has one of its own for each client.
 """
 
 from __future__ import annotations
 
-import logging
-import ssl
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from tidelog.model import ConfigError, ReadOnlyError, ZnodeError, ZooKeeperError
-from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.server.metadata.zookeeper.znode_tree import Znode
 
 _PIPELINED: Final = 256
@@ -25,19 +22,6 @@ _PIPELINED: Final = 256
 MAX_CHILDREN: Final = 250_000
 """The most children of a znode. Kafka's clusters with ZooKeeper had at most 200,000 partitions in all."""
 _INSTALL: Final = "pip install 'tidelog[zookeeper]'"
-
-_kazoo_log = logging.getLogger(f"{__name__}.kazoo")
-_kazoo_log.setLevel(logging.CRITICAL)  # each failure becomes an error here
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperSettings:
-    """The address of ZooKeeper and the settings of a session, with Kafka's default."""
-
-    address: ZooKeeperAddress
-    timeout_ms: int = 18_000
-    """The timeout of the session, of the first connection and of each response."""
-    tls: ssl.SSLContext | None = None
 
 
 class ZnodeReader(Protocol):
@@ -143,14 +127,22 @@ class KazooReader:
             ) from error
 
 
+def require_kazoo(wanted: str) -> None:
+    """Raise ConfigError if kazoo is not installed. ``wanted`` is the option or the key that needs it."""
+    try:
+        import kazoo.client  # noqa: F401
+    except ImportError:
+        raise ConfigError(f"{wanted} needs the library kazoo: {_INSTALL}") from None
+
+
 def _new_client(settings: ZooKeeperSettings) -> Any:
     """Return a client of kazoo that refuses every request but reads. Raise ConfigError if kazoo is not installed."""
-    try:
-        from kazoo.client import KazooClient
-        from kazoo.handlers.threading import SequentialThreadingHandler
-        from kazoo.protocol.serialization import Exists, GetChildren, GetChildren2, GetData, Sync
-    except ImportError:
-        raise ConfigError(f"--zookeeper needs the library kazoo: {_INSTALL}") from None
+    require_kazoo("--zookeeper")
+    from kazoo.client import KazooClient
+    from kazoo.protocol.serialization import Exists, GetChildren, GetChildren2, GetData, Sync
+
+    from tidelog.server.metadata.zookeeper.kazoo_connection import client_options
+
     reads = (Exists, GetChildren, GetChildren2, GetData, Sync)
 
     class ReadingClient(KazooClient):  # type: ignore[misc]
@@ -159,16 +151,4 @@ def _new_client(settings: ZooKeeperSettings) -> Any:
                 raise ReadOnlyError(f"ZooKeeper is only read, and a {type(request).__name__} would change it")
             return super()._call(request, async_object)
 
-    class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
-        def create_connection(self, *, address: Any, hostname: str, timeout: float, **_options: Any) -> Any:
-            connection = super().create_connection(address, hostname=hostname, timeout=timeout)
-            assert settings.tls is not None
-            return settings.tls.wrap_socket(connection, server_hostname=hostname)
-
-    return ReadingClient(
-        hosts=",".join(settings.address.servers),
-        timeout=settings.timeout_ms / 1000,
-        handler=None if settings.tls is None else TlsHandler(),
-        read_only=False,  # a server without a quorum may have old data
-        logger=_kazoo_log,
-    )
+    return ReadingClient(**client_options(settings, settings.timeout_ms))

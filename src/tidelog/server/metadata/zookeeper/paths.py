@@ -11,6 +11,8 @@ path                                          contents
 /kafka-acl-extended/prefixed/TYPE/NAME        the ACLs of the resources with a prefix
 /latest_producer_id_block                     the newest block of producer ids
 /feature                                      finalized features (KIP-584)
+/config/changes/config_change_SEQUENCE        the announcement of changed settings
+/kafka-acl-changes/acl_changes_SEQUENCE       the announcement of changed ACLs; /kafka-acl-extended-changes for prefixes
 /admin/delete_topics/T                        a topic whose deletion is not complete
 /admin/reassign_partitions, …                 requests of old tools
 /delegation_token/tokens/ID                   a delegation token
@@ -40,7 +42,11 @@ CLIENT_CONFIGS: Final = "/config/clients"
 USER_CONFIGS: Final = "/config/users"
 ADDRESS_CONFIGS: Final = "/config/ips"
 LITERAL_ACLS: Final = "/kafka-acl"
+EXTENDED_ACLS: Final = "/kafka-acl-extended"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
+CONFIG_CHANGE: Final = "/config/changes/config_change_"
+LITERAL_ACL_CHANGE: Final = "/kafka-acl-changes/acl_changes_"
+PREFIXED_ACL_CHANGE: Final = "/kafka-acl-extended-changes/acl_changes_"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 FEATURE: Final = "/feature"
 DELETED_TOPICS: Final = "/admin/delete_topics"

@@ -12,6 +12,9 @@ ACLs                          ``/kafka-acl`` and ``/kafka-acl-extended/prefixed`
 next producer id              the end of the newest block
 ============================  ======================================================================================
 
+``translate`` takes a whole tree. The other public functions take one znode, or one topic, for a broker that follows
+its changes. Empty data stands for a znode that was removed.
+
 Everything without a translation is listed by name: nothing is left out silently. A znode that is not valid is a
 ZnodeError, since a guess could lose records or open the cluster. Source: Kafka's ``ZkMigrationClient`` and its parts.
 """
@@ -26,9 +29,8 @@ from typing import Final, NamedTuple
 from tidelog.config.quota_keys import ADDRESS_QUOTAS, CLIENT_QUOTAS
 from tidelog.model import ZnodeError
 from tidelog.model.topic_partition import is_legal_topic
-from tidelog.security.scram_credential import SCRAM_MECHANISMS, ScramCredential
-from tidelog.server.authorization.acl import Acl, Pattern
-from tidelog.server.authorization.resource import PatternType
+from tidelog.security.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
+from tidelog.server.authorization.acl import Acl
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.controller.acls import acl_record
 from tidelog.server.metadata.controller.configs import config_record
@@ -37,7 +39,7 @@ from tidelog.server.metadata.image import ConfigResource, MetadataImage, QuotaEn
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import MIGRATING, NO_LEADER, PartitionState
 from tidelog.server.metadata.zookeeper import paths
-from tidelog.server.metadata.zookeeper.acl_znode import RESOURCE_TYPES, decode_acls
+from tidelog.server.metadata.zookeeper.acl_znode import decode_acls, pattern_of
 from tidelog.server.metadata.zookeeper.scram_text import decode_scram
 from tidelog.server.metadata.zookeeper.znode_json import shown
 from tidelog.server.metadata.zookeeper.znode_tree import ZnodeTree, join
@@ -54,12 +56,21 @@ from tidelog.server.metadata.zookeeper.znodes import (
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
 _TRANSLATED_CONFIGS: Final = frozenset({"topics", "brokers", "users", "clients", "ips", "changes"})
+_ENTITY_TYPES: Final = {"clients": CLIENT_ID, "users": USER, "ips": ADDRESS}
 
 
 class ZooKeeperTopic(NamedTuple):
     topic_id: uuid.UUID | None
     partitions: Mapping[int, PartitionState]
     """The state by number. Replicas are in the directory MIGRATING, because ZooKeeper does not know it."""
+
+
+class ZooKeeperEntity(NamedTuple):
+    """The settings of a user, client or address."""
+
+    entity: QuotaEntity
+    quotas: Mapping[str, float]
+    credentials: Mapping[ScramMechanism, ScramCredential]
 
 
 class Untranslated(NamedTuple):
@@ -140,7 +151,8 @@ def translate(tree: ZnodeTree) -> ZooKeeperCluster:
         cluster_id=None if cluster_id is None else ClusterIdZnode.decode(paths.CLUSTER_ID, cluster_id).cluster_id,
         controller_epoch=0 if epoch is None else ControllerEpochZnode.decode(paths.CONTROLLER_EPOCH, epoch).epoch,
         brokers={
-            _broker_id(path, name): BrokerZnode.decode(path, data) for name, path, data in tree.items(paths.BROKER_IDS)
+            broker_id_of(path, name): BrokerZnode.decode(path, data)
+            for name, path, data in tree.items(paths.BROKER_IDS)
         },
         topics=dict(_topics(tree)),
         deleted_topics=tree.children(paths.DELETED_TOPICS),
@@ -157,25 +169,61 @@ def translate(tree: ZnodeTree) -> ZooKeeperCluster:
 
 def translate_configs(tree: ZnodeTree) -> dict[ConfigResource, Mapping[str, str]]:
     """Return the settings of topics and brokers by resource. Raise ZnodeError if a znode is not valid."""
-    found: dict[ConfigResource, Mapping[str, str]] = {}
-    for name, path, data in tree.items(paths.TOPIC_CONFIGS):
+    found = (
+        translate_settings(path, data)
+        for root in (paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS)
+        for _, path, data in tree.items(root)
+    )
+    return {resource: settings for resource, settings in found if settings}
+
+
+def translate_settings(path: str, data: bytes) -> tuple[ConfigResource, Mapping[str, str]]:
+    """Return the resource and settings of a znode below ``/config/topics`` or ``/config/brokers``."""
+    root, _, name = path.rpartition("/")
+    if root == paths.TOPIC_CONFIGS:
         _require_topic(path, name)
-        found[ConfigResource(ResourceType.TOPIC, name)] = ConfigZnode.decode(path, data).settings
-    for name, path, data in tree.items(paths.BROKER_CONFIGS):
-        broker = "" if name == paths.DEFAULT else str(_broker_id(path, name))
-        found[ConfigResource(ResourceType.BROKER, broker)] = ConfigZnode.decode(path, data).settings
-    return {resource: settings for resource, settings in found.items() if settings}
+        resource = ConfigResource(ResourceType.TOPIC, name)
+    else:
+        broker = "" if name == paths.DEFAULT else str(broker_id_of(path, name))
+        resource = ConfigResource(ResourceType.BROKER, broker)
+    return resource, ConfigZnode.decode(path, data).settings
+
+
+def translate_topic(tree: ZnodeTree, name: str) -> ZooKeeperTopic | None:
+    """Return a topic with the states of its partitions, or None if its znode is missing."""
+    path = paths.topic(name)
+    data = tree.data(path)
+    if data is None:
+        return None
+    _require_topic(path, name)
+    topic = TopicZnode.decode(path, data)
+    states = {number: _state(tree, path, name, number, topic) for number in sorted(topic.replicas)}
+    return ZooKeeperTopic(topic.topic_id, states)
+
+
+def translate_entity(path: str, data: bytes) -> ZooKeeperEntity:
+    """Return the entity and settings of a znode below ``/config/users``, ``/config/clients`` or ``/config/ips``.
+
+    Unknown settings are left out.
+    """
+    return _entity_of(path, ConfigZnode.decode(path, data).settings)
+
+
+def translate_acls(path: str, data: bytes) -> list[Acl]:
+    """Return the ACLs of a resource, whose znode is below ``/kafka-acl`` or ``/kafka-acl-extended/prefixed``."""
+    pattern = pattern_of(path)
+    return decode_acls(path, data, pattern) if data else []
 
 
 def _topics(tree: ZnodeTree) -> Iterator[tuple[str, ZooKeeperTopic]]:
     ids: dict[uuid.UUID, str] = {}
-    for name, path, data in tree.items(paths.TOPICS):
-        _require_topic(path, name)
-        topic = TopicZnode.decode(path, data)
+    for name in tree.children(paths.TOPICS):
+        topic = translate_topic(tree, name)
+        if topic is None:
+            continue
         if topic.topic_id is not None and (other := ids.setdefault(topic.topic_id, name)) != name:
-            raise ZnodeError(f"znode {path}: its topic_id is also that of {other}")
-        states = {number: _state(tree, path, name, number, topic) for number in sorted(topic.replicas)}
-        yield name, ZooKeeperTopic(topic.topic_id, states)
+            raise ZnodeError(f"znode {paths.topic(name)}: its topic_id is also that of {other}")
+        yield name, topic
 
 
 def _state(tree: ZnodeTree, topic_path: str, name: str, number: int, topic: TopicZnode) -> PartitionState:
@@ -203,15 +251,12 @@ def _state(tree: ZnodeTree, topic_path: str, name: str, number: int, topic: Topi
 
 
 def _acls(tree: ZnodeTree) -> Iterator[Acl]:
-    stores = {paths.LITERAL_ACLS: PatternType.LITERAL, paths.PREFIXED_ACLS: PatternType.PREFIXED}
-    for store, pattern_type in stores.items():
+    for store in (paths.LITERAL_ACLS, paths.PREFIXED_ACLS):
         for kind in tree.children(store):
-            for name, path, data in tree.items(join(store, kind)):
-                if kind not in RESOURCE_TYPES:
-                    raise ZnodeError(f"znode {path}: {shown(kind)} is not a resource type that is known here")
+            for _, path, data in tree.items(join(store, kind)):
                 if tree.znodes[path].child_count:
                     raise ZnodeError(f"znode {path}: it has children, so it is not the ACLs of a resource")
-                yield from decode_acls(path, data, Pattern(RESOURCE_TYPES[kind], name, pattern_type))
+                yield from translate_acls(path, data)
 
 
 def _features(tree: ZnodeTree) -> Mapping[str, int]:
@@ -247,32 +292,52 @@ class _Entities:
         self._unknown: list[str] = []
 
     def add_all(self, tree: ZnodeTree) -> None:
-        for name, path, data in tree.items(paths.CLIENT_CONFIGS):
-            self._add(path, data, ((CLIENT_ID, _entity(path, name)),))
-        for name, path, data in tree.items(paths.ADDRESS_CONFIGS):
-            self._add(path, data, ((ADDRESS, _entity(path, name)),))
-        for name, path, data in tree.items(paths.USER_CONFIGS):
-            user = _entity(path, name)
-            self._add(path, data, ((USER, user),))
-            for client, client_path, client_data in tree.items(paths.user_clients(path)):
-                self._add(client_path, client_data, ((CLIENT_ID, _entity(client_path, client)), (USER, user)))
+        for root in (paths.CLIENT_CONFIGS, paths.ADDRESS_CONFIGS):
+            for _, path, data in tree.items(root):
+                self._add(path, data)
+        for _, path, data in tree.items(paths.USER_CONFIGS):
+            self._add(path, data)
+            for _, client_path, client_data in tree.items(paths.user_clients(path)):
+                self._add(client_path, client_data)
 
     def untranslated(self) -> Iterator[Untranslated]:
         yield Untranslated("unknown settings of users, clients and addresses", self._unknown)
 
-    def _add(self, path: str, data: bytes, entity: QuotaEntity) -> None:
-        kinds = {kind for kind, _ in entity}
-        keys = ADDRESS_QUOTAS if ADDRESS in kinds else CLIENT_QUOTAS
-        quotas = {}
-        for key, text in ConfigZnode.decode(path, data).settings.items():
-            if key in keys:
-                quotas[key] = _quota(path, key, text)
-            elif key in SCRAM_MECHANISMS and kinds == {USER} and (user := entity[0][1]) is not None:
-                self.users.append((user, _credential(path, key, text)))
-            else:
-                self._unknown.append(f"{path} {key}")
-        if quotas:
-            self.quotas[entity] = quotas
+    def _add(self, path: str, data: bytes) -> None:
+        settings = ConfigZnode.decode(path, data).settings
+        found = _entity_of(path, settings)
+        if found.quotas:
+            self.quotas[found.entity] = found.quotas
+        user = found.entity[0][1] or ""
+        self.users += ((user, credential) for credential in found.credentials.values())
+        known = {*found.quotas, *(mechanism.title for mechanism in found.credentials)}
+        self._unknown += (f"{path} {key}" for key in settings if key not in known)
+
+
+def _entity_of(path: str, settings: Mapping[str, str]) -> ZooKeeperEntity:
+    entity = _entity(path)
+    kinds = {kind for kind, _ in entity}
+    keys = ADDRESS_QUOTAS if ADDRESS in kinds else CLIENT_QUOTAS
+    has_credentials = kinds == {USER} and entity[0][1] is not None
+    return ZooKeeperEntity(
+        entity=entity,
+        quotas={key: _quota(path, key, text) for key, text in settings.items() if key in keys},
+        credentials={
+            SCRAM_MECHANISMS[key]: _credential(path, key, text)
+            for key, text in settings.items()
+            if has_credentials and key in SCRAM_MECHANISMS
+        },
+    )
+
+
+def _entity(path: str) -> QuotaEntity:
+    """Return the entity of ``/config/users/U``, ``/config/users/U/clients/C``, ``/config/clients/C`` or
+    ``/config/ips/I``."""
+    kind, name, *inner = path.removeprefix(f"{paths.CONFIG}/").split("/")
+    parts = [(_ENTITY_TYPES[kind], _entity_name(path, name))]
+    if inner:
+        parts.append((CLIENT_ID, _entity_name(path, inner[-1])))
+    return tuple(sorted(parts, key=lambda part: part[0]))
 
 
 def _quota(path: str, key: str, text: str) -> float:
@@ -292,14 +357,15 @@ def _credential(path: str, key: str, text: str) -> ScramCredential:
         raise ZnodeError(f"znode {path}: {key} is not a credential: {error}") from None
 
 
-def _entity(path: str, name: str) -> str | None:
+def _entity_name(path: str, name: str) -> str | None:
     try:
         return paths.decoded_name(name)
     except UnicodeDecodeError:
         raise ZnodeError(f"znode {path}: its name is not percent-encoded UTF-8") from None
 
 
-def _broker_id(path: str, name: str) -> int:
+def broker_id_of(path: str, name: str) -> int:
+    """Return the broker of a znode's name. Raise ZnodeError if it is not a number."""
     if not (name.isascii() and name.isdigit() and len(name) < 11 and int(name) < 2**31):
         raise ZnodeError(f"znode {path}: {shown(name)} is not a broker id")
     return int(name)
