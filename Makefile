@@ -65,14 +65,14 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
 everything: ## the environments and jars of the tests
-	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars spark-kafka-jars
+	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars kafka-3-jars spark-kafka-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@# Each worker would compile all tests by itself. Their errors are the next command's.
 	@ls -d tests/*/ | xargs -P $$(nproc) -n 4 $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-soak: everything kafka-3-jars ## the slow tests (the long fuzz and crash runs), and the mutants
+soak: everything ## the slow tests (the long fuzz and crash runs), and the mutants
 	@status=0; \
 	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal || status=1; \
 	$(BIN)/python scripts/mutants.py || status=1; \

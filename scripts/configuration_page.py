@@ -15,6 +15,7 @@ from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.zookeeper_keys import ZOOKEEPER_KEYS, ZOOKEEPER_TOPIC_KEYS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 
@@ -35,6 +36,9 @@ key, with its value and where that comes from.
   `log.flush.interval.ms`.
 - **Keys no table knows** are warned of, with the nearest known one. Keys of a listener (`listener.name.NAME.KEY`) are
   checked as the key itself. Keys that plug-ins read are handed on.
+- **ZooKeeper.** A broker with `zookeeper.connect` and without `process.roles` also has the keys of Kafka 3.9 that
+  Kafka 4 removed. Other brokers warn of them. A test compares them with Kafka 3.9's own. Where the defaults of Kafka
+  3.9 and 4.4 differ, as for `log.message.timestamp.after.max.ms`, those of 4.4 apply.
 - **Small segments.** `segment.bytes` is at least 1 MiB, as in Kafka 4.4; `internal.segment.bytes` goes below it. In
   Python, `LogConfig(segment_bytes=...)` begins at 14.
 """
@@ -56,6 +60,8 @@ CHANGES = {
 }
 
 OTHERS = {
+    "Brokers with ZooKeeper": ZOOKEEPER_KEYS,
+    "Topics with ZooKeeper": ZOOKEEPER_TOPIC_KEYS,
     "Groups": GROUP_KEYS,
     "Subscriptions to metrics of clients": CLIENT_METRICS_KEYS,
     "Quotas of users and clients": CLIENT_QUOTAS,

@@ -13,6 +13,7 @@ from tidelog.server import server_metrics
 from tidelog.server.fetching import session_cache
 from tidelog.server.groups import group_metrics
 from tidelog.server.metadata.kraft import metadata_metrics
+from tidelog.server.metadata.zookeeper import session_metrics
 from tidelog.server.quotas import quota_metrics
 from tidelog.server.replicas import replica_metrics
 from tidelog.server.transactions import transaction_metrics
@@ -26,6 +27,7 @@ TABLES: tuple[tuple[str, Iterable[MetricDescription]], ...] = (
     ("The broker", server_metrics.METRICS),
     ("Quotas of clients", quota_metrics.METRICS),
     ("The cluster's metadata", metadata_metrics.METRICS),
+    ("The session with ZooKeeper", session_metrics.METRICS),
     ("Partitions and fetch sessions", (*replica_metrics.METRICS, *session_cache.METRICS)),
     ("The coordinators", (*group_metrics.METRICS, *transaction_metrics.METRICS)),
 )

@@ -107,6 +107,14 @@ def test_what_cannot_be_is_refused(tmp_path: Path, file: Path, arguments: list[s
     assert not (tmp_path / "data").exists()
 
 
+def test_a_broker_with_zookeeper_formats_its_directories_itself(tmp_path: Path) -> None:
+    file = tmp_path / "zookeeper.properties"
+    file.write_text(f"zookeeper.connect=localhost:2181\nbroker.id=1\nlog.dirs={tmp_path / 'data'}\n")
+    told = run("format", "-t", CLUSTER_ID, "-c", file, "--apply", code=2).stderr
+    assert "which formats its log directories itself: run tidelog serve" in " ".join(told.split())
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_new_id_each_time() -> None:
     first, second = (run("random-uuid").stdout.strip() for _ in range(2))
     assert first != second

@@ -118,7 +118,7 @@ def test_a_key_without_a_default_of_the_broker() -> None:
         ("colour", "colour is not a key of Kafka 4.4 (override)"),
         ("retention.ms", "retention.ms is a topic setting; the broker's is log.retention.ms (override)"),
         ("remote.storage.enable", "remote.storage.enable is a topic setting (override)"),
-        ("zookeeper.connect", "zookeeper.connect has no effect: Kafka 4 removed it (override)"),
+        ("zookeeper.set.acl", "zookeeper.set.acl has no effect: Kafka 4 removed it (override)"),
         ("inter.broker.protocol.version", "inter.broker.protocol.version has no effect: Kafka 4 removed it (override)"),
         ("config.providers", "config.providers has no effect: values are read literally (override)"),
         ("listener.name.inside.colour", "listener.name.inside.colour is not a key of Kafka 4.4 (override)"),

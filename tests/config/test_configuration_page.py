@@ -6,7 +6,7 @@ import pytest
 
 from project.tree import ROOT, load
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_AREAS, BROKER_KEYS
+from tidelog.config.broker_keys import BROKER_AREAS, BROKER_KEYS, ZOOKEEPER_BROKER_KEYS
 from tidelog.config.key import Effect
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.synonyms import TOPIC_SYNONYMS
@@ -14,6 +14,9 @@ from tidelog.config.topic_keys import TOPIC_KEYS
 
 COMPOSED_NAMES = {"internal.segment.bytes", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"}
 """Topic keys whose values are read by a name that the code composes."""
+
+_COMPOSED_PREFIX = "zookeeper.ssl."
+"""Keys that are read as the ``ssl.`` keys of listeners, with a prefix."""
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
@@ -30,13 +33,13 @@ def test_a_key_has_its_row(key: str) -> None:
 
 def test_every_key_is_in_one_area() -> None:
     assert sum(map(len, BROKER_AREAS.values())) == len(BROKER_KEYS)
-    assert all(f"| `{name}` |" in PAGE for name in (*BROKER_KEYS, *TOPIC_KEYS))
+    assert all(f"| `{name}` |" in PAGE for name in (*ZOOKEEPER_BROKER_KEYS, *TOPIC_KEYS))
 
 
 def test_a_key_without_effect_is_only_shown() -> None:
     """Code that acts on settings cannot read a key without effect, so every test with a broker checks the table."""
-    config = BrokerConfig.load()
-    without_effect = [name for name, key in BROKER_KEYS.items() if key.effect is Effect.NONE]
+    config = BrokerConfig.load(overrides={"zookeeper.connect": "localhost"})
+    without_effect = [name for name, key in config.keys.items() if key.effect is Effect.NONE]
     assert without_effect
     for name in without_effect:
         config.shown(name)
@@ -57,10 +60,10 @@ def test_a_key_with_effect_is_named_where_its_value_is_read() -> None:
             read_here = f"self.{field}" in log_config  # a field is derived from it here
             assert read_here or f".{field}" in code or f'"{name}"' in code, name
     defaults = {synonym.name: topic for topic, synonyms in TOPIC_SYNONYMS.items() for synonym in synonyms}
-    for name, key in BROKER_KEYS.items():
+    for name, key in ZOOKEEPER_BROKER_KEYS.items():
         if name in defaults and name != "log.flush.scheduler.interval.ms":
             assert key.used == TOPIC_KEYS[defaults[name]].used, name
-        elif key.used and not _is_of_groups(name):
+        elif key.used and not _is_of_groups(name) and not name.startswith(_COMPOSED_PREFIX):
             assert f'"{name}"' in code + settings, name
 
 

@@ -63,7 +63,7 @@ class JoinedHome(BrokerHome):
 
     def _made(self) -> Server:
         config = BrokerConfig.load(overrides=self._settings)
-        return _JoinedServer(config, self._dispatcher, fs=self._files, controller=self._first.server.controller)
+        return _JoinedServer(config, self._dispatcher, fs=self._files, controller=self._first.server.quorum_controller)
 
 
 class _JoinedServer(Server):
@@ -72,7 +72,7 @@ class _JoinedServer(Server):
         self._cluster = controller
 
     def _made_metadata(self, paths: list[Path]) -> ClusterMetadata:
-        self.controller = SharedMetadata(
+        self.controller = self.quorum_controller = SharedMetadata(
             ClusterMetadataSetup(
                 fs=self.fs,
                 config=self.config,
@@ -85,7 +85,7 @@ class _JoinedServer(Server):
             ),
             self._cluster,
         )
-        return self.controller
+        return self.quorum_controller
 
 
 @contextmanager

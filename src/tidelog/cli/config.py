@@ -11,10 +11,9 @@ from tidelog.cli.options import output_options
 from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
 from tidelog.cli.setting_options import key_values
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS, unknown_key_text
+from tidelog.config.broker_keys import unknown_key_text
 from tidelog.config.explanation import Explanation, KeyKind, explain, explain_all
 from tidelog.config.key import UpdateMode
-from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.config.value_text import KeyType, Password, format_value
 from tidelog.inspect.durations import duration_text
@@ -105,7 +104,7 @@ def _chosen(
     for key in keys:
         explanations = explain(key, broker, topic)
         if not explanations:
-            raise click.UsageError(unknown_key_text(key, (*BROKER_KEYS, *TOPIC_KEYS)))
+            raise click.UsageError(unknown_key_text(key, (*broker.keys, *broker.topic_keys)))
         found += explanations
     return found
 

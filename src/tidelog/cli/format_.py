@@ -111,7 +111,7 @@ def format_(
       tidelog format -s -t MkU3OEVBNTcwNTJENDM2Qg -c server.properties --release-version 4.0 --feature group.version=0
     """
     config = BrokerConfig.load(file)
-    node_id = StartSettings.of(config).node_id
+    node_id = _node_id(config)
     has_controller = is_controller(config)
     if not has_controller and (standalone or initial_controllers or release or features or users):
         raise click.UsageError(
@@ -149,6 +149,17 @@ def format_(
         tables=[Table(rows=rows, columns=COLUMNS, show={"files": ", ".join})],
         notes=list(_notes(request, levels, is_applied=is_applied)),
     )
+
+
+def _node_id(config: BrokerConfig) -> int:
+    """Return the node's id. Raise UsageError for a broker with ZooKeeper, and ConfigError with every mistake."""
+    node_id = StartSettings.of(config).node_id
+    if config.uses_zookeeper or node_id is None:
+        raise click.UsageError(
+            "the file is of a broker with ZooKeeper (zookeeper.connect without process.roles), which formats its log"
+            " directories itself: run tidelog serve"
+        )
+    return node_id
 
 
 def _voter(

@@ -7,6 +7,9 @@ once, at info. Passwords are kept and never shown.
 
 The keys that a Kafka broker needs to start (``node.id``, ``process.roles``, matching listeners) are not required here,
 because a properties file is also read only for its log settings. ``missing`` names the required keys that are not set.
+
+A broker with ``zookeeper.connect`` and without ``process.roles`` keeps its metadata in ZooKeeper. Only it has the keys
+of ``zookeeper_keys``, and it requires none of Kafka 4's.
 Source: Kafka's ``KafkaConfig`` and ``DynamicBrokerConfig``.
 """
 
@@ -18,12 +21,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from tidelog.config.broker_keys import BROKER_KEYS, broker_key, looks_like_key, unknown_key_text
+from tidelog.config.broker_keys import (
+    BROKER_KEYS,
+    ZOOKEEPER_BROKER_KEYS,
+    broker_key,
+    looks_like_key,
+    unknown_key_text,
+)
 from tidelog.config.checks import ALL_LOG_DIRS, check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
+from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind, Setting, read_server_properties
 from tidelog.config.synonyms import TOPIC_SYNONYMS, Synonym, broker_synonyms, first_set, in_topic_units
+from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import Value
+from tidelog.config.zookeeper_keys import ALL_TOPIC_KEYS
 from tidelog.model import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -49,6 +61,8 @@ class BrokerConfig:
     """The run-time changes for this broker."""
     settings: Mapping[str, Setting] = field(init=False, repr=False, compare=False)
     """The settings of the layers together; the last layer wins."""
+    keys: Mapping[str, Key] = field(init=False, repr=False, compare=False)
+    """The keys that this broker has."""
     warnings: tuple[str, ...] = field(init=False, default=())
     """Sentences about unknown keys, and about ``config.providers``."""
     without_effect: tuple[str, ...] = field(init=False, default=())
@@ -58,7 +72,8 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", {**self.static, **self.dynamic_defaults, **self.dynamic})
-        values, mistakes = _parsed(self.settings)
+        object.__setattr__(self, "keys", ZOOKEEPER_BROKER_KEYS if self.uses_zookeeper else BROKER_KEYS)
+        values, mistakes = _parsed(self.settings, self.keys)
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "warnings", tuple(self._warnings()))
         object.__setattr__(self, "without_effect", tuple(self._without_effect()))
@@ -90,7 +105,7 @@ class BrokerConfig:
 
         ``cluster_wide`` makes the changes for every broker of the cluster instead of this one.
         """
-        check_names(changes, cluster_wide=cluster_wide)
+        check_names(changes, cluster_wide=cluster_wide, keys=self.keys)
         layer = self.dynamic_defaults if cluster_wide else self.dynamic
         texts = {**{name: setting.text for name, setting in layer.items()}, **changes}
         return self._with_layer(
@@ -102,7 +117,7 @@ class BrokerConfig:
 
         Raise ConfigError if Kafka refuses one of them. ``cluster_wide`` has the meaning of ``with_changes``.
         """
-        check_names(texts, cluster_wide=cluster_wide)
+        check_names(texts, cluster_wide=cluster_wide, keys=self.keys)
         return self._with_layer(texts, cluster_wide=cluster_wide)
 
     def with_dynamic_layers(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> Self:
@@ -110,8 +125,8 @@ class BrokerConfig:
 
         Raise ConfigError for invalid settings. Limits on changes, such as for thread pools, do not apply.
         """
-        check_names(cluster_wide, cluster_wide=True)
-        check_names(own, cluster_wide=False)
+        check_names(cluster_wide, cluster_wide=True, keys=self.keys)
+        check_names(own, cluster_wide=False, keys=self.keys)
         return replace(
             self,
             dynamic_defaults=_layer(cluster_wide, OriginKind.DYNAMIC_DEFAULT),
@@ -127,7 +142,7 @@ class BrokerConfig:
         return after
 
     def __getitem__(self, key: str) -> Value | None:
-        BROKER_KEYS[key].require_effect()
+        self.keys[key].require_effect()
         return self._values[key]
 
     def shown(self, key: str) -> Value | None:
@@ -154,9 +169,9 @@ class BrokerConfig:
 
     def listener_value(self, name: str, key: str) -> Value | None:
         """Return the value of ``key`` that ``name`` sets for one listener or mechanism; None if it is not set."""
-        BROKER_KEYS[key].require_effect()
+        self.keys[key].require_effect()
         setting = self.settings.get(name)
-        return None if setting is None else BROKER_KEYS[key].parse(setting.text)
+        return None if setting is None else self.keys[key].parse(setting.text)
 
     def origin(self, key: str) -> Origin:
         setting = self.settings.get(key)
@@ -167,6 +182,11 @@ class BrokerConfig:
         names = broker_synonyms(key)
         is_set = next((name for name in names if name in self.settings), None)
         return is_set or next((name for name in names if self._values[name] is not None), key)
+
+    @property
+    def topic_keys(self) -> Mapping[str, Key]:
+        """The settings that topics of this broker can have."""
+        return ALL_TOPIC_KEYS if self.uses_zookeeper else TOPIC_KEYS
 
     def topic_default(self, topic_key: str) -> tuple[Value, Origin] | None:
         """Return a topic setting's default and its origin, or None if no broker key sets it."""
@@ -198,13 +218,21 @@ class BrokerConfig:
         return self.log_dirs if cordoned == (ALL_LOG_DIRS,) else cordoned
 
     @property
+    def uses_zookeeper(self) -> bool:
+        """True for a broker that keeps its metadata in ZooKeeper."""
+        return "zookeeper.connect" in self.static and "process.roles" not in self.static
+
+    @property
     def node_id(self) -> int | None:
+        """The node's id, or None if it is not set: ZooKeeper can then generate it."""
         value = self[self.decided_by("node.id")]
         return value if isinstance(value, int) and value >= 0 else None
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Required keys that are not set; a Kafka broker does not start without them."""
+        if self.uses_zookeeper:
+            return ()
         required = (key.name for key in BROKER_KEYS.values() if key.required)
         return tuple(name for name in required if (self.node_id if name == "node.id" else self._values[name]) is None)
 
@@ -220,7 +248,7 @@ class BrokerConfig:
         for name, setting in self.settings.items():
             if name == "config.providers":
                 yield f"{name} has no effect: values are read literally ({setting.origin})"
-            elif broker_key(name) is not None or name.startswith(prefixes):
+            elif broker_key(name, self.keys) is not None or name.startswith(prefixes):
                 continue
             elif not looks_like_key(name):
                 yield f"the line is no setting, and has no effect ({setting.origin})"
@@ -229,7 +257,7 @@ class BrokerConfig:
 
     def _without_effect(self) -> Iterator[str]:
         for name in self.settings:
-            key = broker_key(name)
+            key = broker_key(name, self.keys)
             if key is not None and not key.used:
                 yield name
 
@@ -248,12 +276,12 @@ def _with_default(synonyms: tuple[Synonym, ...]) -> Synonym:
     return next(synonym for synonym in synonyms if BROKER_KEYS[synonym.name].default is not None)
 
 
-def _parsed(settings: Mapping[str, Setting]) -> tuple[dict[str, Value | None], list[str]]:
-    """Return every broker key's own value, and the mistakes in the settings."""
-    values: dict[str, Value | None] = {name: key.default for name, key in BROKER_KEYS.items()}
+def _parsed(settings: Mapping[str, Setting], keys: Mapping[str, Key]) -> tuple[dict[str, Value | None], list[str]]:
+    """Return every key's own value, and the mistakes in the settings."""
+    values: dict[str, Value | None] = {name: key.default for name, key in keys.items()}
     mistakes = []
     for name, setting in settings.items():
-        key = broker_key(name)
+        key = broker_key(name, keys)
         if key is None:
             continue
         try:

@@ -1,4 +1,4 @@
-"""Every broker key of Kafka 4.4 (``KafkaConfig``), and the warnings about other keys.
+"""Every broker key of Kafka 4.4 (``KafkaConfig``), those of a broker with ZooKeeper, and the warnings about other keys.
 
 Two kinds of keys are valid without a row in the tables: keys of a listener (``listener.name.NAME.KEY``), and keys that
 plug-ins read themselves, which Kafka passes on unread. The warning about a key that Kafka 4 removed says that.
@@ -24,6 +24,7 @@ from tidelog.config.share_keys import SHARE_KEYS
 from tidelog.config.streams_keys import STREAMS_KEYS
 from tidelog.config.synonyms import TOPIC_SYNONYMS
 from tidelog.config.topic_keys import TOPIC_KEYS
+from tidelog.config.zookeeper_keys import ZOOKEEPER_KEYS
 
 BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
     "Log": LOG_KEYS,
@@ -42,6 +43,9 @@ BROKER_AREAS: Mapping[str, Mapping[str, Key]] = {
 
 BROKER_KEYS: Mapping[str, Key] = {name: key for area in BROKER_AREAS.values() for name, key in area.items()}
 
+ZOOKEEPER_BROKER_KEYS: Mapping[str, Key] = {**BROKER_KEYS, **ZOOKEEPER_KEYS}
+"""The keys of a broker that keeps its metadata in ZooKeeper."""
+
 PLUG_IN_KEYS = frozenset((*REPORTER_KEYS, *AUTHORIZER_KEYS))
 """Keys of plug-in classes that Kafka's settings name. Kafka itself does not define them."""
 
@@ -50,24 +54,7 @@ _LONGEST_NAME = 200
 _LISTENER_PREFIX = "listener.name."
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 _REMOVED = frozenset(
-    {
-        "broker.id.generation.enable",
-        "control.plane.listener.name",
-        "controlled.shutdown.max.retries",
-        "controlled.shutdown.retry.backoff.ms",
-        "delegation.token.master.key",
-        "eligible.leader.replicas.enable",
-        "group.coordinator.new.enable",
-        "group.share.enable",
-        "inter.broker.protocol.version",
-        "internal.metadata.max.fetch.size.in.bytes",
-        "leader.imbalance.per.broker.percentage",
-        "log.message.downconversion.enable",
-        "log.message.format.version",
-        "log.message.timestamp.difference.max.ms",
-        "offsets.commit.required.acks",
-        "reserved.broker.max.id",
-    }
+    (*ZOOKEEPER_KEYS, "group.coordinator.new.enable", "group.share.enable", "internal.metadata.max.fetch.size.in.bytes")
 )
 
 
@@ -81,9 +68,12 @@ def listener_key(name: str) -> Key | None:
     return BROKER_KEYS.get(rest)
 
 
-def broker_key(name: str) -> Key | None:
-    """Return the key that ``name`` sets: a broker's, a listener's, or a replication rate (set only at run time)."""
-    return BROKER_KEYS.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
+def broker_key(name: str, keys: Mapping[str, Key] = BROKER_KEYS) -> Key | None:
+    """Return the key that ``name`` sets: a broker's, a listener's, or a replication rate (set only at run time).
+
+    ``keys`` are the broker's.
+    """
+    return keys.get(name) or listener_key(name) or REPLICATION_RATES.get(name)
 
 
 def looks_like_key(name: str) -> bool:

@@ -15,7 +15,7 @@ The caller applies a new value: it opens listeners or starts threads. The functi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidelog.config.broker_keys import BROKER_KEYS, listener_key
 from tidelog.config.checks import (
@@ -25,7 +25,7 @@ from tidelog.config.checks import (
     check_local_retention,
     check_thread_changes,
 )
-from tidelog.config.key import UpdateMode
+from tidelog.config.key import Key, UpdateMode
 from tidelog.model import ConfigError
 
 _ONLY_FOR_A_LISTENER = frozenset(
@@ -44,10 +44,13 @@ _ONLY_FOR_A_LISTENER = frozenset(
 )
 
 
-def check_names(names: Iterable[str], *, cluster_wide: bool) -> None:
-    """Raise ConfigError for keys that may not change. ``cluster_wide`` means a change for every broker."""
+def check_names(names: Iterable[str], *, cluster_wide: bool, keys: Mapping[str, Key] = BROKER_KEYS) -> None:
+    """Raise ConfigError for keys that may not change.
+
+    ``cluster_wide`` means a change for every broker. ``keys`` are the broker's.
+    """
     names = tuple(names)
-    fixed = [name for name in names if name in BROKER_KEYS and not BROKER_KEYS[name].is_dynamic]
+    fixed = [name for name in names if name in keys and not keys[name].is_dynamic]
     _refuse(fixed, "Cannot update these configs dynamically")
     of_a_listener = [name for name in names if name in _ONLY_FOR_A_LISTENER]
     _refuse(

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS, listener_key
+from tidelog.config.broker_keys import listener_key
 from tidelog.config.key import Key
 from tidelog.config.origin import Origin, OriginKind
 from tidelog.config.synonyms import TOPIC_SYNONYMS, broker_synonyms
-from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import TopicSettings
 from tidelog.config.value_text import Value
 
@@ -49,22 +48,22 @@ class Explanation:
 def explain(name: str, broker: BrokerConfig, topic: TopicSettings) -> list[Explanation]:
     """Return the explanations of a key, none for an unknown name. ``topic`` must have been made over ``broker``."""
     found = []
-    key = BROKER_KEYS.get(name)
+    key = broker.keys.get(name)
     if key is not None:
         found.append(_explain_broker_key(key, broker))
     elif (base := listener_key(name)) is not None:
         found.append(_explain_listener_key(name, base, broker))
-    if name in TOPIC_KEYS:
-        found.append(_explain_topic_key(TOPIC_KEYS[name], broker, topic))
+    if name in broker.topic_keys:
+        found.append(_explain_topic_key(broker.topic_keys[name], broker, topic))
     return found
 
 
 def explain_all(broker: BrokerConfig, topic: TopicSettings) -> Iterator[Explanation]:
     """Yield the broker's keys, then the topic's, each sorted by name."""
-    for name in sorted(BROKER_KEYS):
-        yield _explain_broker_key(BROKER_KEYS[name], broker)
-    for name in sorted(TOPIC_KEYS):
-        yield _explain_topic_key(TOPIC_KEYS[name], broker, topic)
+    for name in sorted(broker.keys):
+        yield _explain_broker_key(broker.keys[name], broker)
+    for name in sorted(broker.topic_keys):
+        yield _explain_topic_key(broker.topic_keys[name], broker, topic)
 
 
 def _explain_broker_key(key: Key, broker: BrokerConfig) -> Explanation:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.broker_keys import BROKER_KEYS
 from tidelog.config.checks import check_tiered_topic, check_topic, number
+from tidelog.config.key import Key
 from tidelog.config.synonyms import TOPIC_SYNONYMS, first_set, in_topic_units
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.value_text import Value, format_value
@@ -44,10 +45,11 @@ class TopicSettings:
         With a broker, its defaults are below the overrides, and the rules for tiered storage are checked too.
         ``before`` are then the topic's overrides before this change.
         """
-        values: dict[str, Value | None] = {key.name: key.default for key in TOPIC_KEYS.values()}
+        keys = TOPIC_KEYS if broker is None else broker.topic_keys
+        values: dict[str, Value | None] = {key.name: key.default for key in keys.values()}
         if broker is not None:
             values.update(broker.topic_defaults())
-        values.update(parse_topic_settings(overrides))
+        values.update(parse_topic_settings(overrides, keys=keys))
         check_topic(values)
         if broker is not None:
             was_tiered = (before or {}).get("remote.storage.enable", "").lower() == "true"
@@ -78,11 +80,13 @@ class TopicSettings:
         return number(self.values, retention_key) if local == _AS_RETENTION else local
 
 
-def parse_topic_settings(texts: Mapping[str, str], *, ignore_unknown: bool = False) -> dict[str, Value]:
+def parse_topic_settings(
+    texts: Mapping[str, str], *, ignore_unknown: bool = False, keys: Mapping[str, Key] = TOPIC_KEYS
+) -> dict[str, Value]:
     """Parse each text by itself. Raise ConfigError for an invalid value or, unless ignored, an unknown key."""
     values = {}
     for name, text in texts.items():
-        key = TOPIC_KEYS.get(name)
+        key = keys.get(name)
         if key is not None:
             values[name] = key.parse(text)
         elif not ignore_unknown:

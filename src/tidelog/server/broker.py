@@ -10,7 +10,8 @@ logs       in a background thread: new log directories are           the same
            logs are loaded
 settings   the logs get this broker's settings from the metadata;    the same
            quotas and ACLs are read
-metadata   a new metadata epoch begins, with this process as leader  the same
+metadata   a new metadata epoch begins, with this process as         the same
+           leader, or the metadata of others is followed
 replicas   the replicas that the metadata assigns here are served    the same
 coord.     coordinators of existing internal topics start            the same
 joining    the broker is registered; partitions get leaders          the same
@@ -60,8 +61,10 @@ from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.manager_settings import ManagerSettings
 
 if TYPE_CHECKING:
+    from tidelog.client.connection.client_settings import ClientSettings
     from tidelog.server.groups.coordinator import GroupCoordinator
     from tidelog.server.links.broker_links import BrokerLinks
+    from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
     from tidelog.server.transactions.coordinator import TransactionCoordinator
 
 _MECHANISM = "sasl.mechanism.inter.broker.protocol"
@@ -87,13 +90,14 @@ class Broker(ClusterNode):
         scheduler: Scheduler | None = None,
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
+        node_id: int | None = None,
     ) -> None:
         """Create the parts, but open nothing. Raise ConfigError with every mistake.
 
         ``service`` makes the handler of requests, which is the dispatcher. ``controller_service`` makes that of the
-        controller's listener, which stays closed without one.
+        controller's listener, which stays closed without one. ``node_id`` is the id of a broker whose config has none.
         """
-        super().__init__(config, clock=clock, scheduler=scheduler, timers=timers, fs=fs)
+        super().__init__(config, clock=clock, scheduler=scheduler, timers=timers, fs=fs, node_id=node_id)
         self.service = service(self)
         if controller_service is not None:
             self.controller_service = controller_service(self)
@@ -136,7 +140,6 @@ class Broker(ClusterNode):
         """The connections to the other brokers. Raise ConfigError if their security is not valid."""
         from tidelog.client.model.address import Address
         from tidelog.server.links.broker_links import BrokerLinks
-        from tidelog.server.links.link_settings import broker_link_settings
 
         listener = inter_broker_listener(self.config)
 
@@ -145,17 +148,23 @@ class Broker(ClusterNode):
             endpoint = None if broker is None else broker.listeners.get(listener)
             return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-        links = BrokerLinks(address_of, broker_link_settings(self.config), self.route)
+        links = BrokerLinks(address_of, self._link_settings(), self.route)
         self._started.callback(links.close)
         return links
 
+    def _link_settings(self) -> ClientSettings:
+        """Return the settings for the other brokers. The config may lack the id that ZooKeeper has generated."""
+        from tidelog.server.links.link_settings import broker_link_settings
+
+        return replace(broker_link_settings(self.config), client_id=f"broker-{self.node_id}")
+
     def secure_links(self) -> None:
         """Use the current security for new connections to other nodes. Raise ConfigError if it is not valid."""
-        from tidelog.server.links.link_settings import broker_link_settings, controller_link_settings
-
         if "links" in vars(self):  # they were needed, so they are made
-            self.links.change(broker_link_settings(self.config))
+            self.links.change(self._link_settings())
         if self.controllers is not None:
+            from tidelog.server.links.link_settings import controller_link_settings
+
             self.controllers.change(controller_link_settings(self.config))
 
     # --- steps of the start ---
@@ -202,7 +211,7 @@ class Broker(ClusterNode):
 
     async def _start_logs(self) -> None:
         paths = [Path(path) for path in self.config.log_dirs]
-        self.metadata = metadata = self._made_metadata(paths) if self.has_controller else self._observed_metadata(paths)
+        self.metadata = metadata = self._metadata_of_roles(paths)
         self.logs = LogManager(
             self.fs,
             paths,
@@ -229,6 +238,37 @@ class Broker(ClusterNode):
         self._started.push_async_callback(self._stop_logs)
         self._started.push_async_callback(metadata.close)  # before its directory is unlocked
 
+    def _metadata_of_roles(self, paths: list[Path]) -> BrokerMetadata:
+        if self.has_controller:
+            return self._made_metadata(paths)
+        if self.zookeeper is not None:
+            return self._zookeeper_metadata(paths, self.zookeeper)
+        return self._observed_metadata(paths)
+
+    def _zookeeper_metadata(self, paths: list[Path], zookeeper: ZooKeeperSettings) -> BrokerMetadata:
+        from tidelog.server.metadata.zookeeper_cluster.zookeeper_metadata import (
+            ZooKeeperMetadata,
+            ZooKeeperMetadataSetup,
+        )
+
+        metadata = ZooKeeperMetadata(
+            ZooKeeperMetadataSetup(
+                fs=self.fs,
+                config=self.config,
+                node_id=self.node_id,
+                directories=paths,
+                clock=self.clock,
+                timers=self.timers,
+                own=self._own_registration,
+                on_failure=self._fail,
+                zookeeper=zookeeper,
+            )
+        )
+        self.controller = metadata
+        self._started.callback(self.metrics.add_source(metadata.samples))
+        _ = self.links  # a mistake in their security is found before anything starts
+        return metadata
+
     def _observed_metadata(self, paths: list[Path]) -> BrokerMetadata:
         from tidelog.server.metadata.observer.observed_metadata import ObservedMetadata, ObservedMetadataSetup
 
@@ -252,8 +292,10 @@ class Broker(ClusterNode):
     async def _start_metadata(self) -> None:
         if self.has_controller:
             await super()._start_metadata()
-        else:
-            await self.metadata.start()
+            return
+        await self.metadata.start()
+        if self.zookeeper is not None:
+            self._report_metadata()
 
     async def _follow_settings(self) -> None:
         """Apply the dynamic settings. From here on ``config`` includes the cluster metadata's settings."""

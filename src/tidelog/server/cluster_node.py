@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.model import ConfigError
 from tidelog.replication.broker_state import BrokerState
 from tidelog.runtime import SYSTEM_CLOCK, Clock, Scheduler, ThreadScheduler
 from tidelog.runtime.timers import LoopTimers, Timers
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.metadata.broker_metadata import BrokerMetadata
+from tidelog.server.metadata.controller.administration import Administration
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
 from tidelog.server.metadata.kraft.controller_tasks import RunningTask, tasks_of
 from tidelog.server.metadata.kraft.formatting import metadata_directory_of
@@ -64,8 +66,10 @@ class ClusterNode(ABC):
     loop: asyncio.AbstractEventLoop
     timers: Timers
     metadata: BrokerMetadata
-    controller: ClusterMetadata
-    """The active controller in this process. A node without the controller role has none."""
+    controller: Administration
+    """The changes of administrators, made in this process. A broker under other controllers has none."""
+    quorum_controller: ClusterMetadata
+    """The active controller of a metadata log. Only a node with the controller role has one."""
     controllers: ControllerChannel | None = None
     """The channel to the active controller in another process. A node with the controller role has none."""
     quotas: ClientQuotas
@@ -82,11 +86,18 @@ class ClusterNode(ABC):
         scheduler: Scheduler | None = None,
         timers: Timers | None = None,
         fs: FileSystem = LOCAL,
+        node_id: int | None = None,
     ) -> None:
-        """Create the parts, but open nothing. Raise ConfigError with every mistake. Timers default to real time."""
+        """Create the parts, but open nothing. Raise ConfigError with every mistake. Timers default to real time.
+
+        ``node_id`` is the id of a broker whose config has none.
+        """
         settings = StartSettings.of(config)
+        found_id = settings.node_id if node_id is None else node_id
+        if found_id is None:
+            raise ConfigError("broker.id has to be set")
         self.config = config
-        self.node_id = settings.node_id
+        self.node_id = found_id
         self.has_controller = settings.has_controller
         self.clock = clock
         self.fs = fs
@@ -95,6 +106,7 @@ class ClusterNode(ABC):
         self.limits = settings.limits
         self.security = settings.security
         self.authorizer = Authorizer(settings.authorizer)
+        self.zookeeper = settings.zookeeper
         self.connection_counts = ConnectionCounts(self.limits)
         self.listeners: list[Listener] = []
         self.reporting = MetricsReporting(config, clock)
@@ -232,17 +244,21 @@ class ClusterNode(ABC):
     async def _start_metadata(self) -> None:
         """Begin a new metadata epoch with this process as leader."""
         await self.metadata.start()
-        metrics = MetadataMetrics(self.metadata, self.node_id)
-        metrics.watch(self.metrics)
-        self._started.callback(metrics.close)
+        self._report_metadata()
         if self.accepts_brokers:
-            for task in tasks_of(self.controller, self.config):
+            for task in tasks_of(self.quorum_controller, self.config):
                 running = RunningTask(task, self.timers, self.spawn)
                 running.start()
                 self._started.callback(running.stop)
 
+    def _report_metadata(self) -> None:
+        """Report the metrics of the cluster metadata, as every node does that may be its controller."""
+        metrics = MetadataMetrics(self.metadata, self.node_id)
+        metrics.watch(self.metrics)
+        self._started.callback(metrics.close)
+
     def _made_metadata(self, paths: list[Path]) -> ClusterMetadata:
-        self.controller = ClusterMetadata(
+        self.controller = self.quorum_controller = ClusterMetadata(
             ClusterMetadataSetup(
                 fs=self.fs,
                 config=self.config,
@@ -255,7 +271,7 @@ class ClusterNode(ABC):
                 accepts_brokers=self.accepts_brokers,
             )
         )
-        return self.controller
+        return self.quorum_controller
 
     def _follow_quotas(self) -> None:
         self.quotas = ClientQuotas(self.config, self.timers)

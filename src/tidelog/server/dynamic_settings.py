@@ -29,6 +29,7 @@ from tidelog.model import ConfigError
 from tidelog.runtime.executor import InThread
 from tidelog.runtime.scheduler import Scheduler
 from tidelog.server.configs.resource_type import ResourceType
+from tidelog.server.configs.stored_passwords import decoded_texts
 from tidelog.server.metadata.broker_metadata import BrokerMetadata
 from tidelog.server.metadata.image import METADATA_VERSION, ConfigResource, MetadataChange
 from tidelog.server.network.limits import ConnectionCounts, NetworkLimits
@@ -146,8 +147,9 @@ class DynamicSettings:
 
     def _configured(self) -> BrokerConfig:
         settings_of = self._broker.metadata.image.settings_of
+        config = self._broker.config
         cluster_wide, own = (settings_of(ResourceType.BROKER, name) for name in self._names)
-        return with_allowed(self._broker.config, cluster_wide, own)
+        return with_allowed(config, cluster_wide, decoded_texts(config, own))
 
 
 def cordoned_ids(logs: LogManager) -> list[uuid.UUID]:

@@ -28,6 +28,8 @@ from tidelog.server.controller_node import ControllerNode
 from tidelog.server.dispatcher import ControllerDispatcher, Dispatcher
 from tidelog.server.metadata.broker_metadata import StartGivenUpError
 from tidelog.server.network.endpoint import is_broker, is_controller
+from tidelog.server.start_settings import StartSettings
+from tidelog.storage.fs import LOCAL
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128
@@ -43,7 +45,22 @@ def serve(
     also a broker. Raise the errors of ``ClusterNode.start``.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        if config.uses_zookeeper:
+            return runner.run(_serve_with_zookeeper(config, on_ready))
         return runner.run(_serve(_node(config, opens_controller=opens_controller), on_ready))
+
+
+async def _serve_with_zookeeper(config: BrokerConfig, on_ready: Callable[[ClusterNode], None]) -> str | None:
+    """Serve as a broker that keeps its metadata in ZooKeeper. Its id may come from ZooKeeper, too."""
+    from tidelog.server.metadata.zookeeper_cluster.broker_id import find_broker_id
+    from tidelog.server.zookeeper_dispatcher import ZooKeeperDispatcher
+
+    settings = StartSettings.of(config)
+    node_id = settings.node_id
+    if node_id is None:
+        assert settings.zookeeper is not None, "the config has zookeeper.connect"
+        node_id = await find_broker_id(config, settings.zookeeper, LOCAL)
+    return await _serve(Broker(config, ZooKeeperDispatcher, node_id=node_id), on_ready)
 
 
 def _node(config: BrokerConfig, *, opens_controller: bool) -> ClusterNode:

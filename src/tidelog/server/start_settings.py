@@ -2,7 +2,8 @@
 
 Without a file, the defaults below stand in for one, for a single node. A file is read as Kafka reads it, so keys that
 Kafka requires must be in it. A feature that this node lacks is refused, not ignored: several voters, Kerberos. The
-error names every mistake at once. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
+error names every mistake at once. A file with ``zookeeper.connect`` and without ``process.roles`` is read as Kafka 3.9
+reads it. Source: the properties file that Kafka 4.1 comes with; ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError
@@ -20,6 +21,9 @@ from tidelog.server.fetching.replica_selector import selects_by_rack
 from tidelog.server.network.endpoint import BrokerEndpoints, endpoints_of, is_controller
 from tidelog.server.network.limits import NetworkLimits
 from tidelog.server.security.listener_security import ListenerSecurity
+
+if TYPE_CHECKING:
+    from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 
 EMBEDDED_SETTINGS = {
     "node.id": "1",
@@ -37,31 +41,39 @@ EMBEDDED_SETTINGS = {
 """Kafka's own settings for a single node, except for the log directory and the address, which only this machine can
 reach."""
 
+_OF_A_CONTROLLER = frozenset({"node.id", "process.roles", "controller.listener.names"})
+"""The embedded settings that a broker with ZooKeeper does not have."""
 _CONTROLLER_PORT = 9093
 _PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 """Kafka's default."""
 _QUORUM_KEYS = frozenset({"controller.quorum.voters", "controller.quorum.bootstrap.servers"})
 _BETWEEN_BROKERS = frozenset({"inter.broker.listener.name", "security.inter.broker.protocol"})
 
+_NO_ID = -1
+_ACLS_ELSEWHERE = "authorizer.zookeeper.url"
+
 Checked = TypeVar("Checked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    node_id: int
+    node_id: int | None
+    """The node's id. None only with ZooKeeper, which generates ids."""
     has_controller: bool
-    """False if the controllers are other nodes."""
+    """False if the controllers are other nodes, and for a broker with ZooKeeper."""
     endpoints: BrokerEndpoints
     limits: NetworkLimits
     security: Mapping[str, ListenerSecurity]
     """The security by listener name."""
     authorizer: AuthorizerSettings | None
     """None allows everything to every client."""
+    zookeeper: ZooKeeperSettings | None
+    """The connection to ZooKeeper, for a broker that keeps its metadata there."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> StartSettings:
         """Return the settings of a config. Raise ConfigError with every mistake."""
-        mistakes = list(_role_mistakes(config))
+        mistakes = list(_mistakes(config))
         endpoints = _checked(lambda: endpoints_of(config), mistakes)
         limits = _checked(lambda: NetworkLimits.of(config).with_resolved_hosts(), mistakes)
         security: dict[str, ListenerSecurity] = {}
@@ -71,9 +83,9 @@ class StartSettings:
                 security[one.name] = found
         authorizer = _checked(lambda: AuthorizerSettings.of(config), mistakes)
         _checked(lambda: selects_by_rack(config), mistakes)
+        zookeeper = _checked(lambda: _zookeeper_settings(config), mistakes)
         if mistakes or endpoints is None or limits is None:
             raise ConfigError("; ".join(mistakes))
-        assert config.node_id is not None, "node.id is not among what is missing"
         return cls(
             node_id=config.node_id,
             has_controller=is_controller(config),
@@ -81,6 +93,7 @@ class StartSettings:
             limits=limits,
             security=security,
             authorizer=authorizer,
+            zookeeper=zookeeper,
         )
 
 
@@ -107,8 +120,11 @@ def load_start_config(path: Path | None, overrides: Mapping[str, str]) -> Broker
 def complete_settings(overrides: Mapping[str, str]) -> dict[str, str]:
     """Return the embedded defaults under ``overrides``, and the further keys that Kafka requires.
 
-    These are the controller's listener and its protocol, the quorum's address, and the listener between brokers.
+    With ZooKeeper there are none. Otherwise these are the controller's listener and its protocol, the quorum's address,
+    and the listener between brokers.
     """
+    if "zookeeper.connect" in overrides and "process.roles" not in overrides:
+        return {key: text for key, text in EMBEDDED_SETTINGS.items() if key not in _OF_A_CONTROLLER} | dict(overrides)
     settings = {**EMBEDDED_SETTINGS, **overrides}
     controller = settings["controller.listener.names"].split(",")[0].strip().upper()
     listeners = [entry.strip() for entry in settings["listeners"].split(",") if entry.strip()]
@@ -132,21 +148,64 @@ def _listener_name(entry: str) -> str:
     return entry.partition("://")[0].strip().upper()
 
 
-def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
+def _mistakes(config: BrokerConfig) -> Iterator[str]:
     for name in config.missing:
         yield f"{name} has to be set"
-    if "zookeeper.connect" in config.settings:
-        yield "zookeeper.connect: not supported, because this broker keeps the cluster metadata itself; remove the key"
-    voters = config.texts("controller.quorum.voters")
-    if not is_controller(config):
-        yield from _observer_mistakes(config)
-    elif len(voters) > 1:
-        yield f"controller.quorum.voters: this broker is its only controller, but {len(voters)} voters are listed"
+    if config.uses_zookeeper:
+        yield from _zookeeper_mistakes(config)
+    else:
+        yield from _role_mistakes(config)
     if config.flag("remote.log.storage.system.enable"):
         yield (
             "remote.log.storage.system.enable: tiered storage is not supported, so records in remote storage"
             " would be missing"
         )
+
+
+def _role_mistakes(config: BrokerConfig) -> Iterator[str]:
+    if "zookeeper.connect" in config.settings:
+        yield (
+            "zookeeper.connect: a node with process.roles does not use ZooKeeper, and a migration with both is not"
+            " supported. Remove one of the two keys; `tidelog import --zookeeper` takes a cluster's metadata along"
+        )
+    voters = config.texts("controller.quorum.voters")
+    if not is_controller(config):
+        yield from _observer_mistakes(config)
+    elif len(voters) > 1:
+        yield f"controller.quorum.voters: this broker is its only controller, but {len(voters)} voters are listed"
+
+
+def _zookeeper_mistakes(config: BrokerConfig) -> Iterator[str]:
+    """Yield the mistakes of a broker that keeps its metadata in ZooKeeper, as Kafka 3.9 finds them."""
+    highest, broker_id = config.number("reserved.broker.max.id"), config.number("broker.id")
+    if broker_id < _NO_ID:
+        yield f"broker.id: {broker_id} is no id; use {_NO_ID} or leave it out, and ZooKeeper generates one"
+    elif not config.flag("broker.id.generation.enable"):
+        if config.node_id is None:
+            yield "broker.id has to be set, because broker.id.generation.enable is false"
+    elif config.node_id is not None and config.node_id > highest:
+        yield (
+            f"broker.id: {config.node_id} is above reserved.broker.max.id, {highest}, so ZooKeeper may generate the"
+            " same id for another broker: raise that key, or set broker.id.generation.enable=false"
+        )
+    if config.flag("zookeeper.metadata.migration.enable"):
+        yield (
+            "zookeeper.metadata.migration.enable: a migration of running brokers is not supported; stop them, and"
+            " take the metadata along with `tidelog import --zookeeper`"
+        )
+    if _ACLS_ELSEWHERE in config.settings:
+        yield f"{_ACLS_ELSEWHERE}: ACLs in another ZooKeeper are not supported"
+    if config.texts("controller.listener.names"):
+        yield "controller.listener.names must not be set: a broker with ZooKeeper has no listener for a controller"
+
+
+def _zookeeper_settings(config: BrokerConfig) -> ZooKeeperSettings | None:
+    if not config.uses_zookeeper:
+        return None
+    from tidelog.server.metadata.zookeeper.connection import connection_settings
+
+    properties = {name: setting.text for name, setting in config.static.items()}
+    return connection_settings(str(config["zookeeper.connect"]), properties)
 
 
 def _observer_mistakes(config: BrokerConfig) -> Iterator[str]:

@@ -12,7 +12,13 @@ from tidelog.model import ConfigError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.server.authorization.acl import ANY_PRINCIPAL, Acl, Pattern, Permission
-from tidelog.server.authorization.authorizer import STANDARD_AUTHORIZER, Authorizer, AuthorizerSettings, java_host
+from tidelog.server.authorization.authorizer import (
+    STANDARD_AUTHORIZER,
+    ZOOKEEPER_AUTHORIZER,
+    Authorizer,
+    AuthorizerSettings,
+    java_host,
+)
 from tidelog.server.authorization.operation import SUPPORTED, Operation, operation_bits
 from tidelog.server.authorization.resource import CLUSTER, WILDCARD, AclResourceType, group, topic
 from tidelog.server.network.client_connection import ClientConnection
@@ -78,6 +84,15 @@ class TestSettings:
     def test_that_cannot_be(self, keys: dict[str, str], reason: str) -> None:
         with pytest.raises(ConfigError, match=reason):
             AuthorizerSettings.of(BrokerConfig.load(overrides=keys))
+
+
+def test_kafkas_class_for_acls_in_zookeeper() -> None:
+    with_zookeeper = {"zookeeper.connect": "localhost:2181"}
+    kafkas = {"authorizer.class.name": ZOOKEEPER_AUTHORIZER, "super.users": "User:ann"}
+    found = AuthorizerSettings.of(BrokerConfig.load(overrides=with_zookeeper | kafkas))
+    assert found == AuthorizerSettings(super_users=frozenset({"User:ann"}), allows_by_default=False)
+    with pytest.raises(ConfigError, match=f"StandardAuthorizer is not supported; use {ZOOKEEPER_AUTHORIZER}"):
+        AuthorizerSettings.of(BrokerConfig.load(overrides=with_zookeeper | KEYS))
 
 
 def test_who_is_called_as_everybody_is_may_do_nothing() -> None:

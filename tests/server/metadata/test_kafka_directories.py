@@ -42,7 +42,7 @@ def test_are_served(golden_copy: Callable[[str, str], Path], set_name: str, kind
         assert found.keys() == partitions
         assert set(found.values()) == {(ErrorCode.NONE, 1, (1,))}
         assert not home.call(lambda: home.broker.logs.strays)
-        assert home.call(lambda: home.broker.controller.quorum.epoch) == before["leaderEpoch"] + 1
+        assert home.call(lambda: home.broker.quorum_controller.quorum.epoch) == before["leaderEpoch"] + 1
     after = json.loads((directory / f"{METADATA}-0" / "quorum-state").read_text())
     assert after == {**before, "leaderEpoch": before["leaderEpoch"] + 1}
     assert (directory / ".kafka_cleanshutdown").exists()

@@ -14,7 +14,7 @@ from golden_sets import ZOOKEEPER
 from server.metadata.zookeeper.znode_trees import MappingReader, captured_mapping
 from tidelog.api import open_log
 from tidelog.server.metadata.zookeeper import kazoo_client
-from tidelog.server.metadata.zookeeper.kazoo_client import ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

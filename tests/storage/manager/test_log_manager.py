@@ -496,6 +496,12 @@ def test_a_topics_settings_lie_over_the_defaults(home: ManagerHome) -> None:
     assert other.config == CONFIG
 
 
+def test_settings_of_another_release_are_ignored(home: ManagerHome) -> None:
+    home.topic_settings["t"] = {"message.format.version": "2.8", "retention.ms": "5000"}
+    log = home.start().get_or_create(T0)
+    assert log.config == replace(CONFIG, retention_ms=5000)
+
+
 def test_settings_that_cannot_be_used_keep_no_other_topic_from_its_own(
     home: ManagerHome, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,8 @@
 settings                                 decision
 =======================================  =============================================================================
 no ``authorizer.class.name``             every client may do everything; nothing is looked up (``is_on``)
-``StandardAuthorizer``                   ``super.users`` may do everything; ACLs decide for the others
+``StandardAuthorizer``, with ZooKeeper    ``super.users`` may do everything; ACLs decide for the others
+``AclAuthorizer`` instead
 another class                            refused: ConfigError
 =======================================  =============================================================================
 
@@ -40,6 +41,8 @@ from tidelog.server.security.principal import Principal
 _log = logging.getLogger(__name__)
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZOOKEEPER_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+"""Kafka's class for ACLs in ZooKeeper. Its decisions are those of ``StandardAuthorizer``."""
 
 _FAILURES: Final = {
     AclResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -75,8 +78,9 @@ class AuthorizerSettings:
         name = str(config["authorizer.class.name"] or "").strip()
         if not name:
             return None
-        if name != STANDARD_AUTHORIZER:
-            raise ConfigError(f"authorizer.class.name: {name} is not supported; use {STANDARD_AUTHORIZER}")
+        supported = ZOOKEEPER_AUTHORIZER if config.uses_zookeeper else STANDARD_AUTHORIZER
+        if name != supported:
+            raise ConfigError(f"authorizer.class.name: {name} is not supported; use {supported}")
         users = [user.strip() for user in str(config["super.users"] or "").split(";") if user.strip()]
         if nameless := [user for user in users if ":" not in user]:
             raise ConfigError(

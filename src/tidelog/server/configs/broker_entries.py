@@ -18,7 +18,13 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS, broker_key, looks_like_key
+from tidelog.config.broker_keys import (
+    BROKER_KEYS,
+    PLUG_IN_KEYS,
+    ZOOKEEPER_BROKER_KEYS,
+    broker_key,
+    looks_like_key,
+)
 from tidelog.config.key import Key
 from tidelog.config.quota_keys import REPLICATION_RATES
 from tidelog.config.synonyms import time_synonyms
@@ -31,8 +37,8 @@ _IDS = ("node.id", "broker.id")
 
 def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
     """Return the configs of one broker, sorted by name."""
-    shown = {name for name, key in BROKER_KEYS.items() if not key.internal and name not in PLUG_IN_KEYS}
-    told = {name for name in broker.settings if broker_key(name) is not None or looks_like_key(name)}
+    shown = {name for name, key in broker.keys.items() if not key.internal and name not in PLUG_IN_KEYS}
+    told = {name for name in broker.settings if broker_key(name, broker.keys) is not None or looks_like_key(name)}
     return [_entry(name, broker) for name in sorted(shown | told)]
 
 
@@ -43,7 +49,7 @@ def default_entries(broker: BrokerConfig) -> list[ConfigEntry]:
 
 def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
     """Return the synonyms of a broker's key, by the module's table."""
-    hidden = is_sensitive(_public_key_or_none(name))
+    hidden = is_sensitive(_public_key_or_none(name, broker))
     found = (
         ConfigSynonym(synonym, None if hidden else layer[synonym], source)
         for layer, source in _layers(broker)
@@ -54,8 +60,8 @@ def broker_synonyms_of(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, 
 
 
 def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
-    key = _public_key_or_none(name)
-    if name in BROKER_KEYS:
+    key = _public_key_or_none(name, broker)
+    if name in broker.keys:
         value = text_of(broker.node_id if name in _IDS and broker.node_id is not None else broker.shown(name))
     else:
         value = broker.settings[name].text
@@ -64,7 +70,7 @@ def _entry(name: str, broker: BrokerConfig) -> ConfigEntry:
         key=key,
         value=value,
         synonyms=broker_synonyms_of(name, broker),
-        is_read_only=_is_read_only(name),
+        is_read_only=_is_read_only(name, broker),
     )
 
 
@@ -72,22 +78,22 @@ def _default_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
     synonyms = broker_synonyms_of(name, broker)
     return ConfigEntry(
         name=name,
-        key=_public_key_or_none(name),
+        key=_public_key_or_none(name, broker),
         value=broker.dynamic_defaults[name].text,
         synonyms=tuple(synonym for synonym in synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        is_read_only=_is_read_only(name),
+        is_read_only=_is_read_only(name, broker),
     )
 
 
-def _is_read_only(name: str) -> bool:
+def _is_read_only(name: str, broker: BrokerConfig) -> bool:
     """Return True for a key that is not dynamic. As in Kafka, a listener's key counts too, although it is."""
-    key = BROKER_KEYS.get(name) or REPLICATION_RATES.get(name)
+    key = broker.keys.get(name) or REPLICATION_RATES.get(name)
     return key is None or not key.is_dynamic
 
 
-def _public_key_or_none(name: str) -> Key | None:
+def _public_key_or_none(name: str, broker: BrokerConfig) -> Key | None:
     """Return the key, or None for a plug-in's key: then the value counts as sensitive."""
-    return None if name in PLUG_IN_KEYS else broker_key(name)
+    return None if name in PLUG_IN_KEYS else broker_key(name, broker.keys)
 
 
 def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSource]]:
@@ -95,7 +101,7 @@ def _layers(broker: BrokerConfig) -> Iterator[tuple[Mapping[str, str], ConfigSou
     yield {name: setting.text for name, setting in broker.dynamic.items()}, ConfigSource.DYNAMIC_BROKER
     yield {name: setting.text for name, setting in broker.dynamic_defaults.items()}, ConfigSource.DYNAMIC_DEFAULT_BROKER
     yield _static_texts(broker), ConfigSource.STATIC_BROKER
-    yield _DEFAULTS, ConfigSource.DEFAULT
+    yield _ZOOKEEPER_DEFAULTS if broker.uses_zookeeper else _DEFAULTS, ConfigSource.DEFAULT
 
 
 def _static_texts(broker: BrokerConfig) -> dict[str, str]:
@@ -105,7 +111,12 @@ def _static_texts(broker: BrokerConfig) -> dict[str, str]:
     return texts if number is None else dict.fromkeys(_IDS, number) | texts
 
 
-_DEFAULTS = {name: key.default_text for name, key in BROKER_KEYS.items() if key.default is not None}
+def _default_texts(keys: Mapping[str, Key]) -> dict[str, str]:
+    return {name: key.default_text for name, key in keys.items() if key.default is not None}
+
+
+_DEFAULTS = _default_texts(BROKER_KEYS)
+_ZOOKEEPER_DEFAULTS = _default_texts(ZOOKEEPER_BROKER_KEYS)
 
 
 def _names(name: str) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.config.broker_config import BrokerConfig
+from tidelog.config.key import Key
 from tidelog.config.resources.client_subscription import CLIENT_METRICS_KEYS
 from tidelog.config.resources.group_keys import GROUP_KEYS
 from tidelog.config.resources.group_settings import GroupSettings, broker_key_of
 from tidelog.config.synonyms import TOPIC_SYNONYMS
-from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import parse_topic_settings
 from tidelog.config.value_text import Value
 from tidelog.server.configs.broker_entries import broker_synonyms_of
@@ -29,11 +29,12 @@ from tidelog.server.configs.config_entry import ConfigEntry, ConfigSource, Confi
 
 def topic_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
     """Return the configs of a topic. ``texts`` has its own values."""
-    values: dict[str, Value | None] = {name: key.default for name, key in TOPIC_KEYS.items()}
+    keys = broker.topic_keys
+    values: dict[str, Value | None] = {name: key.default for name, key in keys.items()}
     values.update(broker.topic_defaults())
-    values.update(parse_topic_settings(texts, ignore_unknown=True))
-    shown = {name for name, key in TOPIC_KEYS.items() if not key.internal} | set(texts)
-    return [_topic_entry(name, text_of(values.get(name)), texts, broker) for name in sorted(shown)]
+    values.update(parse_topic_settings(texts, ignore_unknown=True, keys=keys))
+    shown = {name for name, key in keys.items() if not key.internal} | set(texts)
+    return [_topic_entry(name, keys.get(name), text_of(values.get(name)), texts, broker) for name in sorted(shown)]
 
 
 def group_entries(texts: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
@@ -53,11 +54,13 @@ def client_metrics_entries(texts: Mapping[str, str]) -> list[ConfigEntry]:
     return entries
 
 
-def _topic_entry(name: str, value: str | None, texts: Mapping[str, str], broker: BrokerConfig) -> ConfigEntry:
+def _topic_entry(
+    name: str, key: Key | None, value: str | None, texts: Mapping[str, str], broker: BrokerConfig
+) -> ConfigEntry:
     synonyms = own_synonyms(texts, name, value, ConfigSource.TOPIC)
     if name in TOPIC_SYNONYMS:
         synonyms += broker_synonyms_of(TOPIC_SYNONYMS[name][0].name, broker)
-    return ConfigEntry(name=name, key=TOPIC_KEYS.get(name), value=value, synonyms=synonyms)
+    return ConfigEntry(name=name, key=key, value=value, synonyms=synonyms)
 
 
 def _group_entry(name: str, value: str | None, texts: Mapping[str, str], broker: BrokerConfig) -> ConfigEntry:

@@ -101,8 +101,8 @@ def is_broker(config: BrokerConfig) -> bool:
 
 
 def is_controller(config: BrokerConfig) -> bool:
-    """Return True if the node has the controller role, as without any role."""
-    return "controller" in (config.texts("process.roles") or _BOTH)
+    """Return True if the node has the role of a KRaft controller, as without any role and ZooKeeper."""
+    return not config.uses_zookeeper and "controller" in (config.texts("process.roles") or _BOTH)
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:

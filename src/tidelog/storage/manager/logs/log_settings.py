@@ -35,9 +35,12 @@ class LogSettings:
         self._on_not_compacted = on_not_compacted
 
     def of(self, topic: str) -> LogConfig:
-        """Return the current settings of a topic."""
+        """Return the current settings of a topic. As in Kafka, settings of another release are ignored.
+
+        Raise ConfigError for an invalid value.
+        """
         settings = self._topic_settings(topic)
-        return self.default.with_properties(settings) if settings else self.default
+        return self.default.with_properties(settings, ignore_unknown=True) if settings else self.default
 
     def update_topic(self, topic: str) -> None:
         """Apply changed settings of a topic."""
