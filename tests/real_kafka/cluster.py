@@ -43,23 +43,25 @@ from tidelog.testing.cluster.link import Link, Network
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
 PATIENCE_S = 120
-_HEAP_MIB = {"controller": 128, "broker": 256}
+HEAP_MIB = {"controller": 128, "broker": 256}
 
-_EVERY_NODE = {
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+SMALL = {
     "super.users": "User:ANONYMOUS",
-    "broker.session.timeout.ms": "2500",
-    "broker.heartbeat.interval.ms": "800",
     "auto.leader.rebalance.enable": "false",
     "num.network.threads": "1",
     "num.io.threads": "2",
     "background.threads": "2",
 }
-_BROKER = {
-    "process.roles": "broker",
-    "initial.broker.registration.timeout.ms": str(PATIENCE_S * 1000),
+"""The properties of every node, with and without ZooKeeper."""
+_EVERY_NODE = {
+    **SMALL,
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "broker.session.timeout.ms": "2500",
+    "broker.heartbeat.interval.ms": "800",
+}
+BROKER = {
     "inter.broker.listener.name": "INTERNAL",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "3",
@@ -77,6 +79,12 @@ _BROKER = {
     "log.cleaner.dedupe.buffer.size": "8388608",
     "log.initial.task.delay.ms": "300",
     "log.retention.check.interval.ms": "500",
+}
+"""The properties of every broker, with and without ZooKeeper."""
+_KRAFT_BROKER = {
+    **BROKER,
+    "process.roles": "broker",
+    "initial.broker.registration.timeout.ms": str(PATIENCE_S * 1000),
 }
 
 
@@ -353,7 +361,7 @@ class Cluster:
                 "listeners": f"CLIENT://127.0.0.1:{link.target},INTERNAL://{internal}{self._more_listeners}",
                 "advertised.listeners": f"CLIENT://{link.address},INTERNAL://{for_nodes}{self._more_listeners}",
             }
-            properties = {**common, **_BROKER, **listeners, **self._properties}
+            properties = {**common, **_KRAFT_BROKER, **listeners, **self._properties}
             self.links[number], self._internal[number] = link, internal
             self.brokers[number] = self._node(number, "broker", properties)
 
@@ -367,7 +375,7 @@ class Cluster:
             directory=self.root / f"node-{number}" / "data",
             work=self.root / f"node-{number}" / "work",
             properties=properties,
-            heap_mib=_HEAP_MIB[role],
+            heap_mib=HEAP_MIB[role],
             release=self.release,
             program=self._programs.get(number, Program.KAFKA),
         )

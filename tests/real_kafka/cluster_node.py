@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from real_kafka.broker import BrokerError
 from real_kafka.java import java_command
@@ -26,12 +27,12 @@ class Program(enum.Enum):
         return self.value
 
 
-LOG_OF_THE_START = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
-"""The logger that says when a server serves. All other loggers write warnings and errors."""
-
-
 class Node:
     """A server of the cluster, at most one process at a time."""
+
+    ID_KEY: ClassVar = "node.id"
+    LOGGER_OF_THE_START: ClassVar = "kafka.server.KafkaRaftServer"
+    """The logger that says when Kafka serves. All other loggers write warnings and errors."""
 
     def __init__(
         self,
@@ -58,12 +59,19 @@ class Node:
         self.log_file.touch()
         self._log_start = 0
         self.properties_file = work / "server.properties"
-        lines = {**properties, "log.dirs": str(directory), "node.id": str(number)}
+        lines = {self.ID_KEY: str(number), **properties, "log.dirs": str(directory)}
         self.properties_file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def log_text(self) -> str:
+        """The process's log since its last start."""
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
 
     @property
     def process_id(self) -> int:
@@ -81,7 +89,7 @@ class Node:
     def wait_until_started(self, timeout_s: float) -> None:
         """Return when the process serves. Raise BrokerError if it ends or the time is over."""
         deadline = time.monotonic() + timeout_s
-        while self.program.started not in self._log_of_this_run():
+        while self._started not in self.log_text:
             code = self._running().poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
@@ -95,6 +103,14 @@ class Node:
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """Send SIGSTOP: the process keeps its sockets and does not respond."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Send SIGCONT after `pause`."""
+        self._running().send_signal(signal.SIGCONT)
+
     def ask_to_stop(self) -> None:
         """Begin a clean shutdown."""
         self._running().send_signal(signal.SIGTERM)
@@ -104,15 +120,19 @@ class Node:
         self.ask_to_stop()
         self.wait_until_stopped(timeout_s)
 
-    def wait_until_stopped(self, timeout_s: float) -> None:
-        """Return when the process has shut down cleanly. Raise BrokerError on failure."""
-        process = self._running()
+    def wait_until_ended(self, timeout_s: float) -> int:
+        """Return the exit code of a process that ends by itself. Raise BrokerError if it does not end in time."""
         try:
-            code = process.wait(timeout_s)
+            code = self._running().wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerError(f"node {self.number} did not stop within {timeout_s} s\n{self._tail()}") from None
+            raise BrokerError(f"node {self.number} did not end within {timeout_s} s\n{self._tail()}") from None
         self._process = None
+        return code
+
+    def wait_until_stopped(self, timeout_s: float) -> None:
+        """Return when the process has shut down cleanly. Raise BrokerError on failure."""
+        code = self.wait_until_ended(timeout_s)
         if code not in (0, 128 + signal.SIGTERM):
             raise BrokerError(f"node {self.number}: exit code {code}\n{self._tail()}")
 
@@ -120,18 +140,18 @@ class Node:
         if self.program is Program.TIDELOG:
             return [sys.executable, "-m", "tidelog", "serve", str(self.properties_file)]
         command = java_command("kafka.Kafka", self.properties_file, heap_mib=self._heap_mib, release=self.release)
-        command.insert(1, LOG_OF_THE_START)
+        command.insert(1, f"-Dorg.slf4j.simpleLogger.log.{self.LOGGER_OF_THE_START}=info")
         return command
+
+    @property
+    def _started(self) -> str:
+        """The words in the log once the process serves."""
+        return self.program.started
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise BrokerError(f"node {self.number} does not run")
         return self._process
 
-    def _log_of_this_run(self) -> str:
-        with self.log_file.open("rb") as log:
-            log.seek(self._log_start)
-            return log.read().decode(errors="replace")
-
     def _tail(self) -> str:
-        return "\n".join(self._log_of_this_run().splitlines()[-30:])
+        return "\n".join(self.log_text.splitlines()[-30:])

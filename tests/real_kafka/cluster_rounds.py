@@ -18,7 +18,7 @@ from pathlib import Path
 from real_kafka.cluster import BROKERS, CONTROLLER, PATIENCE_S, Cluster
 from real_kafka.cluster_ledger import Ledger, Place, record_problems, transaction_problems
 from real_kafka.cluster_node import Program
-from real_kafka.cluster_traffic import PARTITIONS, RECORDS, TRANSACTIONS, Traffic, read_topic
+from real_kafka.cluster_traffic import GROUPS, PARTITIONS, RECORDS, TRANSACTIONS, Traffic, read_topic
 from real_kafka.stored_batches import batches_of_partition
 
 OF_TIDELOG = dict.fromkeys((CONTROLLER, *BROKERS), Program.TIDELOG)
@@ -32,16 +32,18 @@ _MOST_PROBLEMS = 20
 
 
 @contextmanager
-def under_traffic(cluster: Cluster, *, through_links: bool = False) -> Iterator[Traffic]:
+def under_traffic(
+    cluster: Cluster, *, through_links: bool = False, groups: Sequence[str] = GROUPS
+) -> Iterator[Traffic]:
     """Start the nodes of a cluster, and clients. At the end of the block stop all of them, and check everything.
 
-    The clients connect through the links of the brokers if ``through_links`` is set.
+    The clients connect through the links of the brokers if ``through_links`` is set. Each broker has all replicas.
     """
     ledger = Ledger()
     cluster.start()
     for topic in (RECORDS, TRANSACTIONS):
-        cluster.create_topic(topic, partitions=PARTITIONS, replicas=3)
-    with Traffic(cluster.bootstrap if through_links else cluster.direct, ledger) as traffic:
+        cluster.create_topic(topic, partitions=PARTITIONS, replicas=len(cluster.brokers))
+    with Traffic(cluster.bootstrap if through_links else cluster.direct, ledger, groups) as traffic:
         traffic.wait_for_progress()
         yield traffic
         traffic.finish()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +20,7 @@ from real_kafka.cluster_ledger import Ledger, Outcome, Place, Sent
 RECORDS, TRANSACTIONS = "records", "transactions"
 PARTITIONS = 3
 GROUPS = ("classic", "consumer")
-"""The group's protocol is its name."""
+"""The group's protocol is its name. A cluster on ZooKeeper has the classic protocol only."""
 PATIENCE_S = 120
 
 _PAUSE_S = 0.01
@@ -32,8 +32,9 @@ _SHORT_S = 15
 class Traffic:
     """The clients' threads. Leaving the context ends them."""
 
-    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
+    def __init__(self, bootstrap: str, ledger: Ledger, groups: Sequence[str] = GROUPS) -> None:
         self.ledger = ledger
+        self._groups = tuple(groups)
         self.errors: list[str] = []
         """Errors that a producer did not retry by itself, and errors that ended a thread."""
         self._settings: dict[str, str | int | float | bool] = {
@@ -44,7 +45,7 @@ class Traffic:
         self._has_ended = threading.Event()
         self._producing_ended = threading.Event()
         self._transactions_done = 0
-        works = [self._produce, self._transact, *(lambda name=name: self._consume(name) for name in GROUPS)]
+        works = [self._produce, self._transact, *(lambda name=name: self._consume(name) for name in self._groups)]
         self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
 
     def __enter__(self) -> Self:
@@ -63,7 +64,7 @@ class Traffic:
     @property
     def progress(self) -> tuple[int, ...]:
         """The acknowledged records, the ended transactions, and the records that each group has read."""
-        reads = (len(self.ledger.read[name]) for name in GROUPS)
+        reads = (len(self.ledger.read[name]) for name in self._groups)
         return len(self.ledger.acknowledged), self._transactions_done, *reads
 
     def wait_for_progress(self) -> None:
@@ -81,7 +82,7 @@ class Traffic:
         for thread in self._threads[:2]:
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), "a producer does not end"
-        self._wait("the groups have read all", lambda: not any(self.ledger.unread(name) for name in GROUPS))
+        self._wait("the groups have read all", lambda: not any(self.ledger.unread(name) for name in self._groups))
 
     def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S

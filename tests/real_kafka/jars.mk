@@ -27,7 +27,7 @@ JAVA_OF_KRAFT_3 = $(wildcard tests/real_kafka/java/zookeeper/*.java)
 
 kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1 to 4.4, which tests and benchmarks run beside tidelog
 
-kafka-3-jars: .cache/java/$(KAFKA_KRAFT_3)/programs.jar ## fetch Apache Kafka 3.9, a source of mirrors in the slow tests
+kafka-3-jars: .cache/java/$(KAFKA_KRAFT_3)/programs.jar ## fetch Apache Kafka 3.9 with ZooKeeper
 
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 

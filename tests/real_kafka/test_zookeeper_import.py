@@ -1,7 +1,6 @@
 """A cluster of Kafka 3.9 with ZooKeeper is imported: tidelog and Kafka 4.4 then have all that it had.
 
-One function asks a broker, and all three brokers must give the same facts: topics with ids and settings, users, ACLs,
-quotas, committed offsets, and the outcome of each user's attempts to authenticate, read and write.
+All three brokers must give the same facts (``zookeeper_facts``).
 """
 
 from __future__ import annotations
@@ -13,28 +12,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicCollection,
-)
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
@@ -42,17 +24,16 @@ from cli.runner import rows, run
 from golden_sets import captured_znodes
 from real_kafka.broker import PATIENCE_S, Broker
 from real_kafka.kafka_tools import KafkaTools
+from real_kafka.znode_comparison import shapes
 from real_kafka.zookeeper_cluster import (
-    COMMITTED,
     MECHANISMS,
     NODE_ID,
-    TOPICS,
-    USERS,
     ZooKeeperBroker,
     ZooKeeperServer,
     captured,
     write_everything,
 )
+from real_kafka.zookeeper_facts import facts_of
 from served_records import served_entries
 from server.harness import running_broker
 from server.security.certificates import authority, client_identity, server_identity
@@ -61,21 +42,12 @@ from tidelog.model import ZnodeError, ZooKeeperError
 from tidelog.server.metadata.zookeeper import kazoo_client
 from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
 from tidelog.server.metadata.zookeeper.connection import connection_settings
-from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader, ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.testing.broker.kept_port import keep_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-Client = dict[str, str | int | float | bool]
-"""The settings of a client."""
-GONE: Final = frozenset({"message.format.version", "message.downconversion.enable"})
-"""Settings of topics that Kafka 4 does not have."""
-URL_SAFE: Final = str.maketrans("+/", "-_")
-"""The characters of Kafka's base64 for those of librdkafka."""
-PATIENCE_MS: Final = 20_000
-"""The timeout of an attempt."""
-TOO_LARGE: Final = 4_000_000
-"""More bytes than any topic accepts."""
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -111,21 +83,6 @@ def test_the_captured_znodes_are_still_kafkas(left: Left) -> None:
     new, old = (shapes(znodes) for znodes in (captured(left.connect), captured_znodes()))
     assert new == old
     assert len(new) > 150
-
-
-def shapes(znodes: dict[str, dict[str, Any]]) -> dict[str, object]:
-    """Return the shape of each znode's data by path, without the announcements of changes."""
-    lasting = {path: one["data"] for path, one in znodes.items() if "_change" not in path}
-    return {path: None if data is None else shape_of(json.loads(data)) for path, data in lasting.items()}
-
-
-def shape_of(value: Any) -> object:
-    """Return the keys in their sequence, and the types of values. The items of an array are sorted by their shapes."""
-    if isinstance(value, dict):
-        return [(key, shape_of(one)) for key, one in value.items()]
-    if isinstance(value, list):
-        return sorted((shape_of(one) for one in value), key=str)
-    return type(value).__name__
 
 
 def test_tidelog_and_kafka_4_have_everything(left: Left, tmp_path: Path) -> None:
@@ -168,130 +125,6 @@ def test_tidelog_and_kafka_4_have_everything(left: Left, tmp_path: Path) -> None
             kafka.start()
             assert facts_of(kafka.bootstrap, f"127.0.0.1:{scram}") == left.facts
             kafka.stop()
-
-
-def facts_of(bootstrap: str, scram_bootstrap: str) -> dict[str, Any]:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    with KafkaTools(bootstrap) as tools:
-        quotas = [
-            line
-            for kinds in (["users"], ["clients"], ["users", "clients"], ["ips"])
-            for line in tools.told(
-                "kafka-configs", "--describe", *(word for kind in kinds for word in ("--entity-type", kind))
-            )
-        ]
-    any_name: Any = None
-    everything = AclBindingFilter(
-        ResourceType.ANY,
-        any_name,
-        ResourcePatternType.ANY,
-        any_name,
-        any_name,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    described: Any = admin.describe_user_scram_credentials()
-    users = described.result(PATIENCE_S)
-    return {
-        "topics": topic_facts(admin),
-        "users": {
-            user: sorted((one.mechanism.name, one.iterations) for one in found.scram_credential_infos)
-            for user, found in users.items()
-        },
-        "acls": sorted(map(str, admin.describe_acls(everything).result(PATIENCE_S))),
-        "quotas": sorted(" ".join(sorted(line.replace("=", " ").split())) for line in quotas),
-        "offsets": {group: offsets_of(admin, group) for group in COMMITTED},
-        "records": served_entries(bootstrap, [f"orders-{number}" for number in range(TOPICS["orders"][0])]),
-        "attempts": dict(attempts(scram_bootstrap)),
-    }
-
-
-def topic_facts(admin: AdminClient) -> dict[str, Any]:
-    names = [*TOPICS, "__consumer_offsets", "__transaction_state"]
-    described = admin.describe_topics(TopicCollection(names))
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-    configs = {one.name: found.result(PATIENCE_S) for one, found in admin.describe_configs(resources).items()}
-    return {
-        name: {
-            "id": str(found.result(PATIENCE_S).topic_id).translate(URL_SAFE),
-            "partitions": len(found.result(PATIENCE_S).partitions),
-            "settings": {
-                key: entry.value
-                for key, entry in configs[name].items()
-                if not entry.is_default and entry.source == 1 and key not in GONE
-            },
-        }
-        for name, found in described.items()
-    }
-
-
-def offsets_of(admin: AdminClient, group: str) -> dict[str, int]:
-    wanted = ConsumerGroupTopicPartitions(group)
-    found = admin.list_consumer_group_offsets([wanted])[group].result(PATIENCE_S)
-    return {f"{one.topic}-{one.partition}": one.offset for one in found.topic_partitions}
-
-
-def attempts(bootstrap: str) -> Iterator[tuple[str, str]]:
-    """Yield each attempt and its outcome: ``done``, or the name of librdkafka's error."""
-    for user, password in {**USERS, "mallory": "x"}.items():
-        for mechanism in MECHANISMS:
-            for given in (password, "wrong") if user in USERS else (password,):
-                client: Client = {
-                    "bootstrap.servers": bootstrap,
-                    "security.protocol": "SASL_PLAINTEXT",
-                    "sasl.mechanism": mechanism,
-                    "sasl.username": user,
-                    "sasl.password": given,
-                    "log_level": 0,
-                }
-                is_right = given == password and user in USERS
-                name = f"{user} {mechanism} {'right' if is_right else given}"
-                yield f"{name} authenticates", outcome(lambda client=client: list_topics(client))
-                if is_right and mechanism == MECHANISMS[0]:
-                    for topic in TOPICS:
-                        yield f"{name} writes {topic}", outcome(lambda c=client, topic=topic: write(c, topic))
-                        yield f"{name} reads {topic}", outcome(lambda c=client, topic=topic: read(c, topic))
-                    for group in COMMITTED:
-                        yield f"{name} asks {group}", outcome(lambda c=client, g=group: offsets_of(AdminClient(c), g))
-
-
-def outcome(attempt: Any) -> str:
-    try:
-        attempt()
-    except KafkaException as error:
-        return str(error.args[0].name())
-    return "done"
-
-
-def list_topics(client: Client) -> None:
-    AdminClient(client).list_topics(timeout=3)
-
-
-def write(client: Client, topic: str) -> None:
-    """Write a record that is too large: a broker checks the authorization first, and nothing is written."""
-    errors: list[KafkaException] = []
-    producer = Producer({**client, "message.max.bytes": 10_000_000, "message.timeout.ms": PATIENCE_MS, "retries": 0})
-    producer.produce(
-        topic, bytes(TOO_LARGE), partition=0, on_delivery=lambda error, _message: errors.append(KafkaException(error))
-    )
-    producer.flush(PATIENCE_S)
-    raise errors[0]
-
-
-def read(client: Client, topic: str) -> None:
-    """Wait for the first record, or a moment if there is none. A denied group does not end a read."""
-    consumer = Consumer({**client, "group.id": "unused", "enable.auto.commit": False})
-    consumer.assign([KafkaPartition(topic, 0, 0)])
-    try:
-        for _ in range(8):
-            message = consumer.poll(0.5)
-            error = None if message is None else message.error()
-            if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise KafkaException(error)
-            if message is not None and error is None:
-                return
-    finally:
-        consumer.close()
 
 
 def test_of_two_brokers_the_one_that_stops_last_is_imported(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:

@@ -28,17 +28,12 @@ class TidelogController(Node):
 
     def wait_until_started(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while _SERVES not in self._log_of_this_run():
+        while _SERVES not in self.log_text:
             code = self._running().poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
                 raise BrokerError(f"the controller did not start (exit code {code})\n{self._tail()}")
             time.sleep(0.03)
-
-    @property
-    def log_text(self) -> str:
-        """The process's log since its last start."""
-        return self._log_of_this_run()
 
 
 class TidelogCluster(Cluster):

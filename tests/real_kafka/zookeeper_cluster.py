@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +22,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from real_kafka.broker import PATIENCE_S, BrokerError, all_led
+from real_kafka.cluster_node import Program
 from real_kafka.java import KRAFT_3, java_command
 from real_kafka.kafka_tools import KafkaTools
 from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
-from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader, ZooKeeperSettings
+from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader
+from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.server.metadata.zookeeper.znode_tree import join
 from tidelog.testing.broker.kept_port import keep_port
 
@@ -72,7 +75,7 @@ _QUORUM_PEER_LOG = "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=error"
 
 
 class Process:
-    """A JVM with a log file, at most one at a time."""
+    """A JVM or tidelog, with a log file, at most one at a time."""
 
     def __init__(self, log_file: Path) -> None:
         self.log_file = log_file
@@ -84,11 +87,18 @@ class Process:
 
     def require_running(self) -> None:
         if self._process is None or self._process.poll() is not None:
-            tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-30:])
-            raise BrokerError(f"{self.log_file.stem} does not run\n{tail}")
+            raise BrokerError(f"{self.log_file.stem} does not run\n{self.tail}")
 
     def stop(self, timeout_s: float = PATIENCE_S) -> None:
-        self._end(signal.SIGTERM, timeout_s)
+        """Shut down cleanly. Raise BrokerError if the process does not end so."""
+        code = self._end(signal.SIGTERM, timeout_s)
+        if code not in (None, 0, 128 + signal.SIGTERM):
+            raise BrokerError(f"{self.log_file.stem}: exit code {code}\n{self.tail}")
+
+    @property
+    def tail(self) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-30:])
 
     def kill(self) -> None:
         self._end(signal.SIGKILL, PATIENCE_S)
@@ -99,21 +109,27 @@ class Process:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
-    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+    def _end(self, number: signal.Signals, timeout_s: float) -> int | None:
+        """Return the exit code, or None if there is no process."""
         process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(number)
-            process.wait(timeout_s)
+        if process is None:
+            return None
+        process.send_signal(number)
+        return process.wait(timeout_s)
 
 
 class ZooKeeperServer:
-    """A standalone ZooKeeper server with an open port, and with ``tls`` settings also one for TLS."""
+    """A ZooKeeper server with an open port, and with ``tls`` settings also one for TLS. It is a standalone one unless
+    ``settings``, which are lines of ``zoo.cfg``, name the servers of an ensemble."""
 
-    def __init__(self, work: Path, *, tls: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, work: Path, *, tls: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
         work.mkdir(parents=True, exist_ok=True)
         self._places = [keep_port() for _ in range(2)]
         self.address, self.tls_address = (f"127.0.0.1:{place.getsockname()[1]}" for place in self._places)
         self._tls = tls
+        self._settings = dict(settings or {})
         self._work = work
         self.process = Process(work / "zookeeper.log")
 
@@ -128,17 +144,27 @@ class ZooKeeperServer:
         for place in self._places:
             place.close()
 
+    @property
+    def data(self) -> Path:
+        return self._work / "zookeeper-data"
+
     def start(self) -> None:
-        """Start the server and return when it accepts connections."""
+        """Start the server and return when it accepts sessions."""
+        self.launch()
+        self.wait_until_started()
+
+    def launch(self) -> None:
+        """Start the server without waiting until it accepts sessions."""
         host, port = self.address.split(":")
         settings = self._work / "zoo.cfg"
         lines: dict[str, object] = {
-            "dataDir": self._work / "zookeeper-data",
+            "dataDir": self.data,
             "clientPort": port,
             "clientPortAddress": host,
             "admin.enableServer": "false",
             "tickTime": "2000",
-            "4lw.commands.whitelist": "ruok",
+            "4lw.commands.whitelist": "srvr",
+            **self._settings,
         }
         if self._tls is not None:
             lines |= {
@@ -149,27 +175,33 @@ class ZooKeeperServer:
             }
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         name = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = java_command(name, settings, heap_mib=128, release=KRAFT_3)
+        command = java_command(name, settings, heap_mib=512, release=KRAFT_3)
         self.process.start([command[0], _QUORUM_PEER_LOG, *command[1:]])
+
+    def wait_until_started(self) -> None:
+        """Return when the server accepts sessions. A server of an ensemble needs a quorum for this."""
         deadline = time.monotonic() + PATIENCE_S
-        while not self._is_well():
+        while not self._serves():
             self.process.require_running()
             if time.monotonic() > deadline:
                 raise BrokerError("ZooKeeper did not start")
             time.sleep(0.1)
 
-    def _is_well(self) -> bool:
+    def _serves(self) -> bool:
         host, port = self.address.split(":")
         try:
             with socket.create_connection((host, int(port)), timeout=2) as connection:
-                connection.sendall(b"ruok")
-                return connection.recv(4) == b"imok"
+                connection.sendall(b"srvr")
+                return b"Mode:" in b"".join(iter(lambda: connection.recv(4096), b""))
         except OSError:
             return False
 
 
 class ZooKeeperBroker:
-    """A broker of Kafka 3.9 on ``directories``, with its metadata below the chroot of a ZooKeeper server."""
+    """A broker on ``directories``, with its metadata below the chroot of a ZooKeeper server.
+
+    Kafka 3.9 and ``tidelog serve`` start with the same file of properties.
+    """
 
     def __init__(
         self,
@@ -211,9 +243,12 @@ class ZooKeeperBroker:
         for place in self._places:
             place.close()
 
-    def start(self, brokers: int = 1) -> None:
+    def start(self, brokers: int = 1, *, program: Program = Program.KAFKA) -> None:
         """Start the broker and return when it serves, and knows that many brokers."""
-        self.process.start(java_command("kafka.Kafka", self.properties_file, heap_mib=384, release=KRAFT_3))
+        if program is Program.KAFKA:
+            self.process.start(java_command("kafka.Kafka", self.properties_file, heap_mib=384, release=KRAFT_3))
+        else:
+            self.process.start([sys.executable, "-m", "tidelog", "serve", str(self.properties_file)])
         deadline = time.monotonic() + PATIENCE_S
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while not _serves(admin, brokers):
@@ -246,10 +281,10 @@ def captured(connect: str) -> dict[str, dict[str, Any]]:
     return znodes
 
 
-def write_everything(broker: ZooKeeperBroker) -> None:
+def write_everything(broker: ZooKeeperBroker, topics: Mapping[str, tuple[int, Mapping[str, str]]] = TOPICS) -> None:
     """Create topics, records, committed offsets, settings, users, access control entries and quotas."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for name, (partitions, config) in TOPICS.items():
+    for name, (partitions, config) in topics.items():
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config))
         admin.create_topics([topic])[name].result(PATIENCE_S)
     while not all_led(admin):
