@@ -75,6 +75,7 @@ class Home:
         self.broker = ZooKeeperBroker(zookeeper, self.disks, work=root / "work", chroot=chroot, properties=_SESSION)
         self.topics = list(TOPICS)
         self._transaction: Producer | None = None
+        self._steps = 0
 
     @contextmanager
     def served_by(self, program: Program) -> Iterator[None]:
@@ -99,7 +100,8 @@ class Home:
 
     def change(self, name: str) -> None:
         """Change everything, commit the open transaction, and leave the next one open."""
-        self.topics += change_everything(self.broker.bootstrap, name, NODE_ID)
+        self._steps += 1
+        self.topics += change_everything(self.broker.bootstrap, name, self._steps, NODE_ID)
         assert self._transaction is not None
         self._transaction.commit_transaction(PATIENCE_S)
         self._open_transaction()
@@ -135,9 +137,13 @@ class Home:
 
     @property
     def meta_properties(self) -> list[set[str]]:
-        """The lines of each ``meta.properties`` without its comments."""
+        """The lines of each ``meta.properties``, without its comments and the directory id that tidelog adds."""
         return [
-            {line for line in (disk / "meta.properties").read_text().splitlines() if not line.startswith("#")}
+            {
+                line
+                for line in (disk / "meta.properties").read_text().splitlines()
+                if not line.startswith(("#", "directory.id="))
+            }
             for disk in self.disks
         ]
 

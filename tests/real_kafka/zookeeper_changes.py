@@ -1,6 +1,7 @@
 """Changes of everything that a cluster on ZooKeeper keeps in znodes, by Kafka's admin clients and tools.
 
-``change_everything`` expects the cluster of ``write_everything``. ``name`` is a different one each time.
+``change_everything`` expects the cluster of ``write_everything``. ``name`` and ``step`` are different ones each time.
+So no change is a no-op, for which Kafka writes znodes and tidelog does not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _RECORDS: Final = 30
 _TOPIC: Final = ConfigResource.Type.TOPIC
 
 
-def change_everything(bootstrap: str, name: str, node_id: int) -> list[str]:
+def change_everything(bootstrap: str, name: str, step: int, node_id: int) -> list[str]:
     """Make changes of every kind, and return the names of the new topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     settings = {"cleanup.policy": "compact,delete", "max.message.bytes": "3000000", "retention.ms": "777777777"}
@@ -37,10 +38,10 @@ def change_everything(bootstrap: str, name: str, node_id: int) -> list[str]:
     partitions = len(admin.list_topics("empty", timeout=PATIENCE_S).topics["empty"].partitions) + 2
     admin.create_partitions([NewPartitions("empty", partitions)])["empty"].result(PATIENCE_S)
     await_partitions(admin, "empty", partitions)
-    alter_topic(admin, "customers", {"retention.ms": "1000000000", "min.cleanable.dirty.ratio": None})
+    alter_topic(admin, "customers", {"retention.ms": str(10**9 + step), "min.cleanable.dirty.ratio": None})
     alter_topic(admin, name, {"retention.ms": "888888888"})
     with KafkaTools(bootstrap) as tools:
-        _change_entities(tools, name, node_id)
+        _change_entities(tools, name, step, node_id)
     _write(bootstrap, name)
     return [name]
 
@@ -81,7 +82,7 @@ def alter_topic(admin: AdminClient, topic: str, settings: dict[str, str | None])
     admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
 
 
-def _change_entities(tools: KafkaTools, name: str, node_id: int) -> None:
+def _change_entities(tools: KafkaTools, name: str, step: int, node_id: int) -> None:
     """Change users, quotas, settings of brokers and ACLs."""
 
     def alter(*words: str) -> None:
@@ -91,13 +92,14 @@ def _change_entities(tools: KafkaTools, name: str, node_id: int) -> None:
     alter(*user, name, "--add-config", "SCRAM-SHA-256=[iterations=5000,password=x]")
     alter(*user, name, "--add-config", "producer_byte_rate=5000,consumer_byte_rate=6000")
     alter(*user, "bob smith@x*y~z", "--add-config", "SCRAM-SHA-512=[iterations=6000,password=bob-secret]")
-    alter(*user, "alice", "--add-config", "consumer_byte_rate=345678")
+    alter(*user, "alice", "--add-config", f"consumer_byte_rate={345678 + step}")
     alter(*user, name, "--entity-type", "clients", "--entity-name", name, "--add-config", "request_percentage=50")
     alter(*user, name, "--delete-config", "producer_byte_rate")
     alter("--entity-type", "clients", "--entity-name", name, "--add-config", "producer_byte_rate=4321")
     alter("--entity-type", "clients", "--entity-name", name, "--delete-config", "producer_byte_rate")
-    alter("--entity-type", "brokers", "--entity-name", str(node_id), "--add-config", "log.cleaner.threads=1")
-    alter("--entity-type", "brokers", "--entity-default", "--add-config", "log.retention.ms=900000000")
+    brokers = ("--entity-type", "brokers")
+    alter(*brokers, "--entity-name", str(node_id), "--add-config", f"log.cleaner.threads={1 + step % 2}")
+    alter(*brokers, "--entity-default", "--add-config", f"log.retention.ms={900_000_000 + step}")
     read = ("--allow-principal", f"User:{name}", "--operation", "Read")
     tools.told("kafka-acls", "--add", *read, "--topic", "orders")
     tools.told("kafka-acls", "--add", *read, "--topic", name)
