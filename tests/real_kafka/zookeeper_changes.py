@@ -98,7 +98,7 @@ def _change_entities(tools: KafkaTools, name: str, step: int, node_id: int) -> N
     alter("--entity-type", "clients", "--entity-name", name, "--add-config", "producer_byte_rate=4321")
     alter("--entity-type", "clients", "--entity-name", name, "--delete-config", "producer_byte_rate")
     brokers = ("--entity-type", "brokers")
-    alter(*brokers, "--entity-name", str(node_id), "--add-config", f"log.cleaner.threads={1 + step % 2}")
+    alter(*brokers, "--entity-name", str(node_id), "--add-config", f"log.cleaner.threads={2 - step % 2}")
     alter(*brokers, "--entity-default", "--add-config", f"log.retention.ms={900_000_000 + step}")
     read = ("--allow-principal", f"User:{name}", "--operation", "Read")
     tools.told("kafka-acls", "--add", *read, "--topic", "orders")
