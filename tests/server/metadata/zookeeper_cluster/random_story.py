@@ -342,7 +342,7 @@ class _Story:
 
         return self._change(
             f"quota {token} of {user}",
-            f'"request_percentage":"{token}"',
+            f'"request_percentage":"{token}.0"',
             change,
             lambda broker: broker.image.client_quotas.get(entity, {}).get("request_percentage") == float(token),
         )

@@ -95,6 +95,10 @@ class FollowedImage:
         """Publish from now on: the broker's parts follow the image."""
         self._may_publish.set()
 
+    def hold(self) -> None:
+        """Publish nothing until ``release``."""
+        self._may_publish.clear()
+
     # --- following ---
 
     def note(self, path: str) -> None:
@@ -133,9 +137,9 @@ class FollowedImage:
     async def publish(self) -> None:
         """Publish the changes, one after the other, until the task is cancelled."""
         while True:
-            await self._may_publish.wait()
             await self._has_unpublished.wait()
             while self._unpublished:
+                await self._may_publish.wait()
                 records, change, done = self._unpublished[0]
                 for waiting in await self.published.publish(records, change):
                     self._spawn(waiting)

@@ -6,9 +6,10 @@ call                  what happens
 ``format``            the session begins; Kafka's persistent znodes and the cluster id are made if they are missing; the
                       log directories are checked, and new ones formatted
 ``load``              all znodes are read into the image; the image stands still from then on
-``start``             the image follows the znodes
-``join``              the image goes on; this broker gives up the places of its earlier run, registers, and stands for
-                      election; the call returns once its partitions have leaders, if it is the controller
+``start``             this broker gives up the places of its earlier run, once the session of that run has ended; the
+                      image stands still again
+``join``              the image goes on; this broker registers, and stands for election; the call returns once its
+                      partitions have leaders, if it is the controller
 ``hand_over``         other replicas lead this broker's partitions, and its registration ends
 ``leave``, ``close``  the session ends
 ====================  =================================================================================================
@@ -25,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from itertools import compress
@@ -165,31 +166,42 @@ class ZooKeeperMetadata(Administration):
         _log.info("Read %d topics and %d brokers from ZooKeeper", len(self.image.topics), len(self.image.brokers))
 
     async def start(self) -> None:
-        """Follow the znodes from now on."""
+        """Follow the znodes from now on, and give up the places of the earlier run.
+
+        The image stands still again on return. So the replicas start with an image in which this broker leads nothing:
+        nothing is appended in a leader epoch whose last records a crash may have taken. Raise ConfigError if another
+        live broker has this id.
+        """
         self._run(self._follow())
         self._run(self._followed.publish())
+        self._followed.release()
+        await self._repeat(self._give_up_places)
+        await self._followed.reach_published()
+        self._followed.hold()
 
     async def join(self, own: OwnRegistration) -> None:
         """Register this broker. Raise ConfigError if another live broker has its id."""
         self._followed.release()
         rack = self._setup.config["broker.rack"]
         self._registration.want(own, None if rack is None else str(rack))
-        await self._join()
+        await self._repeat(self._register)
         self._has_joined = True
         self._duties = self._run(self._role.run())
         self._start_periodic_duties()
         await self._role.settle()
         await self._followed.reach_published()
 
-    async def _join(self) -> None:
-        """Give up the places of the earlier run, and register. A lost connection delays that. Raise
-        ZnodeError if a place is not certain, because a znode has been damaged since ``load``."""
+    async def _give_up_places(self) -> None:
+        """Leave the leaderships and in-sync replicas of the earlier run, whose session ends first. Raise ZnodeError if
+        a place is not certain, because a znode has been damaged since ``load``."""
+        await self._await_absence()
+        await self._changer.change(lambda image: duty_rules.rejoin(image, self._settings, self._setup.node_id))
+
+    async def _repeat(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take a step of the start, again after each loss of the connection."""
         while True:
             try:
-                await self._await_absence()
-                await self._changer.change(lambda image: duty_rules.rejoin(image, self._settings, self._setup.node_id))
-                await self._register()
-                return
+                return await step()
             except TidelogError as error:
                 if self._is_given_up or not _may_pass(error):
                     raise
@@ -403,16 +415,16 @@ class ZooKeeperMetadata(Administration):
         await self._registration.await_absence(timeout_ms, lambda: self._is_given_up)
 
     async def _register(self) -> None:
-        """Register, and stand for election."""
+        """Register, and stand for election. The znode of an earlier session may still be there for a moment."""
+        await self._await_absence()
         await self._registration.register()
         if self._registration.is_current:
             self._role.stand()
 
     async def _register_again(self) -> None:
-        """Register after the session has expired. The znode of the old session may still be there for a moment."""
+        """Register after the session has expired."""
         while self._registration.is_wanted and not self._registration.is_current:
             try:
-                await self._await_absence()
                 await self._register()
                 return
             except ConfigError as error:
