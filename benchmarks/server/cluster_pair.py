@@ -22,7 +22,7 @@ from benchmarks.server.cluster_client import FirstAnswer, ReplicatedLoad, holds_
 from benchmarks.server.process import process_seconds, resident_bytes
 from benchmarks.worker import Done
 from real_kafka.cluster import BROKERS, CONTROLLER, PATIENCE_S, Cluster
-from real_kafka.cluster_node import LOG_OF_THE_START, Node, Program
+from real_kafka.cluster_node import Node, Program
 from real_kafka.java import java_command
 
 AWAY = BROKERS[-1]
@@ -63,7 +63,7 @@ class MeasuredNode(Node):
             "kafka.Kafka",
             self.properties_file,
             heap_mib=self._heap_mib,
-            switches=(LOG_OF_THE_START,),
+            switches=(self.log_switch,),
             release=self.release,
         )
 

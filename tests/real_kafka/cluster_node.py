@@ -140,8 +140,13 @@ class Node:
         if self.program is Program.TIDELOG:
             return [sys.executable, "-m", "tidelog", "serve", str(self.properties_file)]
         command = java_command("kafka.Kafka", self.properties_file, heap_mib=self._heap_mib, release=self.release)
-        command.insert(1, f"-Dorg.slf4j.simpleLogger.log.{self.LOGGER_OF_THE_START}=info")
+        command.insert(1, self.log_switch)
         return command
+
+    @property
+    def log_switch(self) -> str:
+        """The switch of a JVM that lets Kafka's log say when it serves."""
+        return f"-Dorg.slf4j.simpleLogger.log.{self.LOGGER_OF_THE_START}=info"
 
     @property
     def _started(self) -> str:

@@ -26,15 +26,16 @@ from tidelog.replication.registration_request import NO_BROKER_EPOCH, VersionRan
 from tidelog.runtime.timers import Timers, pause
 from tidelog.server.metadata.broker_metadata import OwnRegistration, StartGivenUpError
 from tidelog.server.metadata.zookeeper import paths
+from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
 from tidelog.server.metadata.zookeeper.operations import ConnectionLostError, Create, Delete, SessionExpiredError
 from tidelog.server.metadata.zookeeper.znodes import BrokerZnode
 from tidelog.server.metadata.zookeeper_cluster.followed_image import FollowedImage
 from tidelog.server.metadata.zookeeper_cluster.sessions import Session
 from tidelog.server.metadata.zookeeper_cluster.znode_changer import RETRY_BACKOFF_MS, Plan, ZnodeChanger
 
-FEATURE: Final = "tidelog"
+_FEATURE: Final = "tidelog"
 """The feature in the registration of a broker of tidelog. Kafka ignores it."""
-_FEATURES: Final = {FEATURE: VersionRange(1, 1)}
+_FEATURES: Final = {_FEATURE: VersionRange(1, 1)}
 _log: Final = logging.getLogger(__name__)
 
 
@@ -64,6 +65,18 @@ class Registration:
     def is_current(self) -> bool:
         """True if this broker is registered in the newest session."""
         return self._session_id == self._session.session_id
+
+    def require_tidelog(self, address: ZooKeeperAddress) -> None:
+        """Raise ConfigError next to a live broker that is not of tidelog: it does not follow the same rules.
+
+        A registration with this broker's id may be that of a killed run, whose session ends before this one registers.
+        """
+        for broker in self._followed.committed.brokers.values():
+            if _FEATURE not in broker.features and broker.id != self._node_id:
+                raise ConfigError(
+                    f"broker {broker.id} in {address} is a running broker of Kafka. tidelog does not join it: stop the"
+                    " brokers of Kafka first, and then start those of tidelog"
+                )
 
     def want(self, own: OwnRegistration, rack: str | None) -> None:
         self._data = BrokerZnode(

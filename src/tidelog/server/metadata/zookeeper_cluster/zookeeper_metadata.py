@@ -69,7 +69,7 @@ from tidelog.server.metadata.zookeeper_cluster.announcements import ANNOUNCEMENT
 from tidelog.server.metadata.zookeeper_cluster.controller_role import ControllerRole
 from tidelog.server.metadata.zookeeper_cluster.directories import format_directories
 from tidelog.server.metadata.zookeeper_cluster.followed_image import FollowedImage
-from tidelog.server.metadata.zookeeper_cluster.registration import FEATURE, Registration
+from tidelog.server.metadata.zookeeper_cluster.registration import Registration
 from tidelog.server.metadata.zookeeper_cluster.sessions import NewSession
 from tidelog.server.metadata.zookeeper_cluster.znode_changer import RETRY_BACKOFF_MS, ZnodeChanger
 from tidelog.storage.fs import FileSystem
@@ -161,7 +161,7 @@ class ZooKeeperMetadata(Administration):
     async def _load(self) -> None:
         self._reconnected.clear()  # a loss of the connection from now on lets ``_follow`` read all again
         await self._followed.load(self._followed.committed.cluster_id)
-        self._require_tidelog()
+        self._registration.require_tidelog(self._setup.zookeeper.address)
         self._changer.is_connected.set()
         _log.info("Read %d topics and %d brokers from ZooKeeper", len(self.image.topics), len(self.image.brokers))
 
@@ -433,18 +433,6 @@ class ZooKeeperMetadata(Administration):
             except TidelogError as error:
                 _log.warning("This broker cannot register in ZooKeeper now: %s", error)
                 await pause(self._setup.timers, RETRY_BACKOFF_MS)
-
-    def _require_tidelog(self) -> None:
-        """Raise ConfigError next to a live broker that is not of tidelog: it does not follow the same rules.
-
-        A registration with this broker's id may be that of a killed run, whose session ends before this one registers.
-        """
-        for broker in self._followed.committed.brokers.values():
-            if FEATURE not in broker.features and broker.id != self._setup.node_id:
-                raise ConfigError(
-                    f"broker {broker.id} in {self._setup.zookeeper.address} is a running broker of Kafka. tidelog does"
-                    " not join it: stop the brokers of Kafka first, and then start those of tidelog"
-                )
 
     # --- parts ---
 
