@@ -259,7 +259,6 @@ class Broker(ClusterNode):
                 directories=paths,
                 clock=self.clock,
                 timers=self.timers,
-                own=self._own_registration,
                 on_failure=self._fail,
                 zookeeper=zookeeper,
             )

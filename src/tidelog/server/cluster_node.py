@@ -33,8 +33,9 @@ from tidelog.runtime.timers import LoopTimers, Timers
 from tidelog.server.authorization.authorizer import Authorizer
 from tidelog.server.metadata.broker_metadata import BrokerMetadata
 from tidelog.server.metadata.controller.administration import Administration
+from tidelog.server.metadata.controller.periodic_tasks import RunningTask
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata, ClusterMetadataSetup
-from tidelog.server.metadata.kraft.controller_tasks import RunningTask, tasks_of
+from tidelog.server.metadata.kraft.controller_tasks import tasks_of
 from tidelog.server.metadata.kraft.formatting import metadata_directory_of
 from tidelog.server.metadata.kraft.metadata_metrics import MetadataMetrics
 from tidelog.server.metadata.kraft.scram_users import ScramUsers

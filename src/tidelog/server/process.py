@@ -55,9 +55,9 @@ async def _serve_with_zookeeper(config: BrokerConfig, on_ready: Callable[[Cluste
     from tidelog.server.metadata.zookeeper_cluster.broker_id import find_broker_id
     from tidelog.server.zookeeper_dispatcher import ZooKeeperDispatcher
 
-    settings = StartSettings.of(config)
-    node_id = settings.node_id
+    node_id = config.node_id
     if node_id is None:
+        settings = StartSettings.of(config)
         assert settings.zookeeper is not None, "the config has zookeeper.connect"
         node_id = await find_broker_id(config, settings.zookeeper, LOCAL)
     return await _serve(Broker(config, ZooKeeperDispatcher, node_id=node_id), on_ready)

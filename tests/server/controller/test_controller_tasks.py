@@ -13,7 +13,7 @@ from server.controller.controller_harness import ControllerHome, RemoteBroker, c
 from server.jumping_clock import JumpingClock
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
-from tidelog.server.metadata.kraft.controller_tasks import PeriodicTask, RunningTask
+from tidelog.server.metadata.controller.periodic_tasks import PeriodicTask, RunningTask
 from tidelog.server.metadata.partition_state import NO_LEADER
 
 

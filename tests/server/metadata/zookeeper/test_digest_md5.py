@@ -15,7 +15,7 @@ def exchange(username: str = "chris", password: str = "secret") -> DigestMd5:
 
 
 def test_the_example_of_the_rfc() -> None:
-    """Section 4."""
+    """The challenge and the response are those of section 4 of RFC 2831."""
     client = exchange()
     fields = client.respond(CHALLENGE).decode().split(",")
     assert set(fields) == {

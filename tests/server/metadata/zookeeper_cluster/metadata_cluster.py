@@ -151,7 +151,6 @@ class ModelBroker:
                 clock=cluster.clock,
                 timers=cluster.timers,
                 zookeeper=ZooKeeperSettings(address=ZooKeeperAddress(("host:2181",), "")),
-                own=self.registration,
                 on_failure=cluster.failures.append,
                 new_session=self._new_session,
             )

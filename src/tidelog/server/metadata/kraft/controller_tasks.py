@@ -1,107 +1,30 @@
 """The controller's own work, which no request begins, for a controller of several brokers.
 
-=================  ===========================================  =====================================================
-task               interval                                     effect
-=================  ===========================================  =====================================================
-stale brokers      an eighth of ``broker.session.timeout.ms``   fences brokers whose sessions have expired, one after
-                                                                the other
-balance            ``leader.imbalance.check.interval.seconds``  preferred replicas lead again, if
-                                                                ``auto.leader.rebalance.enable`` is set
-unclean elections  ``unclean.leader.election.interval.ms``      partitions without a leader get one, if their topics
-                                                                allow unclean elections
-=================  ===========================================  =====================================================
+The elections of ``periodic_tasks``, and a check for stale brokers every eighth of ``broker.session.timeout.ms``: it
+fences brokers whose sessions have expired, one after the other.
 
 If the process was stopped for a while, heartbeats may wait in the sockets. So a check for stale brokers that comes very
-late is left out: the heartbeats count first. Thread rule: the event loop only. Source: Kafka's ``QuorumController``
-(``PeriodicTask``).
+late, half a session, is left out: the heartbeats count first. Thread rule: the event loop only. Source: Kafka's
+``QuorumController``.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final
-
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.model import TidelogError
-from tidelog.runtime.executor import Spawn
-from tidelog.runtime.timers import TimerHandle, Timers
+from tidelog.server.metadata.controller.periodic_tasks import PeriodicTask, election_tasks
 from tidelog.server.metadata.kraft.cluster_metadata import ClusterMetadata
-
-_LATE_INTERVALS: Final = 4
-"""The delay of a check for stale brokers in intervals, half a session, from which on it is left out."""
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeriodicTask:
-    name: str
-    interval_ms: int
-    step: Callable[[], Awaitable[bool]]
-    """A part of the work. It returns True if there may be more."""
-    skips_if_late: bool = False
 
 
 def tasks_of(controller: ClusterMetadata, config: BrokerConfig) -> list[PeriodicTask]:
     """Return the tasks of a controller that other brokers can reach."""
     brokers = controller.remote_brokers
-    tasks = [
-        PeriodicTask(
-            name="fence stale brokers",
-            interval_ms=brokers.check_interval_ms,
-            step=brokers.fence_stale,
-            skips_if_late=True,
-        ),
-        PeriodicTask(
-            name="elect leaders uncleanly",
-            interval_ms=config.number("unclean.leader.election.interval.ms"),
-            step=controller.elect_leaderless,
-        ),
-    ]
-    if config.flag("auto.leader.rebalance.enable"):
-        interval_ms = 1000 * config.number("leader.imbalance.check.interval.seconds")
-        tasks.append(PeriodicTask(name="balance leaders", interval_ms=interval_ms, step=controller.balance_leaders))
-    return tasks
-
-
-class RunningTask:
-    """A task that runs at its interval from ``start`` to ``stop``."""
-
-    def __init__(self, task: PeriodicTask, timers: Timers, spawn: Spawn) -> None:
-        self._task = task
-        self._timers = timers
-        self._spawn = spawn
-        self._timer: TimerHandle | None = None
-        self._is_stopped = False
-
-    def start(self) -> None:
-        self._schedule()
-
-    def stop(self) -> None:
-        """End the task; idempotent."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _schedule(self) -> None:
-        if not self._is_stopped:
-            due_ms = self._timers.monotonic_ms() + self._task.interval_ms
-            self._timer = self._timers.call_later(self._task.interval_ms, lambda: self._begin(due_ms))
-
-    def _begin(self, due_ms: int) -> None:
-        late_ms = self._timers.monotonic_ms() - due_ms
-        if self._task.skips_if_late and late_ms > _LATE_INTERVALS * self._task.interval_ms:
-            _log.warning("The event loop was %d ms late, so heartbeats count before: %s", late_ms, self._task.name)
-            self._schedule()
-        else:
-            self._spawn(self._run())
-
-    async def _run(self) -> None:
-        try:
-            while await self._task.step():
-                pass
-        except TidelogError as error:
-            _log.warning("The controller cannot %s: %s", self._task.name, error)
-        finally:
-            self._schedule()
+    stale = PeriodicTask(
+        name="fence stale brokers",
+        interval_ms=brokers.check_interval_ms,
+        step=brokers.fence_stale,
+        skips_if_late=True,
+    )
+    elections = election_tasks(
+        config, elect_leaderless=controller.elect_leaderless, balance_leaders=controller.balance_leaders
+    )
+    return [stale, *elections]

@@ -29,7 +29,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         """Start no thread: nothing dispatches a callback."""
 
     def stop(self) -> None:
-        """Stop nothing."""
+        """Return at once: this handler has no threads."""
 
     def select(self, readers: Any, writers: Any, _others: Any, timeout: float | None = None) -> Any:
         """Wait for sockets. kazoo would make a new selector each time, which takes longer than a request."""

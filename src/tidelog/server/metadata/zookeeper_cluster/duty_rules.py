@@ -31,10 +31,11 @@ from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import NO_LEADER
 from tidelog.server.metadata.requests import Reassignment
 from tidelog.server.metadata.zookeeper import paths
-from tidelog.server.metadata.zookeeper.operations import Create, Operation, SetData
+from tidelog.server.metadata.zookeeper.operations import Operation, SetData
 from tidelog.server.metadata.zookeeper.znode_json import JsonFields
 from tidelog.server.metadata.zookeeper.znodes import StateZnode, TopicZnode
 from tidelog.server.metadata.zookeeper_cluster.mirror import ZnodeMirror
+from tidelog.server.metadata.zookeeper_cluster.operation_list import OperationList
 from tidelog.storage.checkpoint import random_uuid, uuid_to_text
 
 
@@ -120,20 +121,14 @@ def state_operations(image: MetadataImage, mirror: ZnodeMirror, name: str, *, co
     found = mirror.get(path)
     if found is None:
         return []
-    operations: list[Operation] = []
-    made: set[str] = set()
+    out = OperationList(mirror)
     for number, replicas in TopicZnode.decode(path, found.data).replicas.items():
         state_path = paths.state(name, number)
         isr = tuple(filter(image.is_active, replicas))
-        if state_path in mirror or not isr:
-            continue
-        for parent in (paths.partitions(name), state_path.removesuffix("/state")):
-            if parent not in mirror and parent not in made:
-                operations.append(Create(parent))
-                made.add(parent)
-        state = StateZnode(leader=isr[0], leader_epoch=0, controller_epoch=controller_epoch, isr=isr)
-        operations.append(Create(state_path, state.encode()))
-    return operations
+        if state_path not in mirror and isr:
+            state = StateZnode(leader=isr[0], leader_epoch=0, controller_epoch=controller_epoch, isr=isr)
+            out.write(state_path, state.encode())
+    return out.operations
 
 
 def requested_reassignments(data: bytes) -> list[Reassignment]:

@@ -46,8 +46,8 @@ from tidelog.server.metadata.broker_metadata import OwnRegistration, StartGivenU
 from tidelog.server.metadata.controller import leaders, scram_users, topics
 from tidelog.server.metadata.controller.administration import Administration
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
+from tidelog.server.metadata.controller.periodic_tasks import PeriodicTask, RunningTask, election_tasks
 from tidelog.server.metadata.image import MetadataImage
-from tidelog.server.metadata.kraft.controller_tasks import PeriodicTask, RunningTask
 from tidelog.server.metadata.published_metadata import Listener, Preparation
 from tidelog.server.metadata.requests import (
     AlteredPartition,
@@ -98,8 +98,6 @@ class ZooKeeperMetadataSetup:
     clock: Clock
     timers: Timers
     zookeeper: ZooKeeperSettings
-    own: Callable[[], OwnRegistration]
-    """Returns this broker's registration once the log directories are locked; any thread."""
     on_failure: Callable[[str], None]
     """A callback with the reason for which the broker must stop."""
     new_session: NewSession = ZooKeeperSession
@@ -437,21 +435,15 @@ class ZooKeeperMetadata(Administration):
     # --- parts ---
 
     def _start_periodic_duties(self) -> None:
-        config = self._setup.config
-        tasks = [
-            PeriodicTask(
-                name="elect leaders uncleanly",
-                interval_ms=config.number("unclean.leader.election.interval.ms"),
-                step=self._role.elect_leaderless,
-            ),
-            PeriodicTask(
-                name="delete old announcements", interval_ms=ANNOUNCEMENTS_MS, step=self._delete_announcements
-            ),
-        ]
-        if config.flag("auto.leader.rebalance.enable"):
-            interval_ms = 1000 * config.number("leader.imbalance.check.interval.seconds")
-            tasks.append(PeriodicTask(name="balance leaders", interval_ms=interval_ms, step=self._role.balance_leaders))
-        for task in tasks:
+        elections = election_tasks(
+            self._setup.config,
+            elect_leaderless=self._role.elect_leaderless,
+            balance_leaders=self._role.balance_leaders,
+        )
+        announcements = PeriodicTask(
+            name="delete old announcements", interval_ms=ANNOUNCEMENTS_MS, step=self._delete_announcements
+        )
+        for task in (*elections, announcements):
             running = RunningTask(task, self._setup.timers, self._run)
             running.start()
             self._periodic.append(running)
