@@ -10,19 +10,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
+from log_maker import plain
 from real_kafka.zookeeper_cluster import ZooKeeperServer
 from server.harness import WireClient
 from server.server_process import ServerProcess, served
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
+from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.security.password_encoder import decode_password
 from tidelog.server.authorization.authorizer import ZOOKEEPER_AUTHORIZER
 from tidelog.server.handlers.zookeeper_registry import ZOOKEEPER_APIS
 from tidelog.server.metadata.zookeeper.address import ZooKeeperAddress
 from tidelog.server.metadata.zookeeper.kazoo_client import KazooReader
 from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
-from tidelog.storage.checkpoint import MetaProperties
+from tidelog.server.metadata.zookeeper.znodes import StateZnode, TopicZnode
+from tidelog.storage.checkpoint import MetaProperties, uuid_to_text
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing.broker.loop_thread import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
@@ -120,6 +127,37 @@ def test_a_broker_that_is_to_stop_does_not_wait_for_zookeeper(tmp_path: Path) ->
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     assert process.ended()[0] == 0
+
+
+def test_logs_that_are_older_than_topic_ids_are_served(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    """A broker before Kafka 2.8 left the records, and znodes without an id (KIP-516)."""
+    data = tmp_path / "tidelog-data"
+    request = OpenRequest(
+        fs=LOCAL, directory=data / "old-0", clock=SYSTEM_CLOCK, config=LogConfig(), clean_shutdown=True
+    )
+    data.mkdir()
+    (data / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    log = PartitionLog.open(request)
+    log.append(bytearray(plain(0, 3)))
+    log.close()
+    assert not (data / "old-0" / "partition.metadata").exists()
+    client = KazooClient(hosts=zookeeper.address)
+    client.start()
+    try:
+        client.create("/old/brokers/topics/old", b'{"version":1,"partitions":{"0":[7]}}', makepath=True)
+        state = StateZnode(leader=7, leader_epoch=0, controller_epoch=1, isr=(7,))
+        client.create("/old/brokers/topics/old/partitions/0/state", state.encode(), makepath=True)
+        with broker(zookeeper, tmp_path, chroot="/old", broker_id="7") as (_, wire):
+            wanted = [{"name": "old", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+            (topic,) = wire.call(ApiKey.LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=wanted).topics
+            assert (topic.partitions[0].error_code, topic.partitions[0].offset) == (ErrorCode.NONE, 3)
+        found, _ = client.get("/old/brokers/topics/old")
+    finally:
+        client.stop()
+        client.close()
+    topic_id = TopicZnode.decode("", found).topic_id
+    assert topic_id is not None
+    assert f"topic_id: {uuid_to_text(topic_id)}" in (data / "old-0" / "partition.metadata").read_text()
 
 
 def test_only_an_authorizer_makes_the_znodes_of_acls(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:

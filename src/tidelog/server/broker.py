@@ -220,7 +220,9 @@ class Broker(ClusterNode):
             topic_settings=metadata.committed_settings,
             clock=self.clock,
             scheduler=self.scheduler,
-            is_stray=lambda log: is_stray(metadata.image, self.node_id, log),
+            is_stray=lambda log: is_stray(
+                metadata.image, self.node_id, log, is_with_zookeeper=self.zookeeper is not None
+            ),
             on_locked=metadata.load,
             on_flush=self.reporting.on_flush,
             on_offline=self._directory_failed,

@@ -39,6 +39,13 @@ class TestWithoutATopicId:
         log.append(bytearray(plain(0, 1)))
         assert is_stray(with_topic(image_of(), partition_of((1,)), partition_of((1,))), 1, log)
 
+    def test_one_with_records_of_a_broker_with_zookeeper_is_older_than_ids(self, log: PartitionLog) -> None:
+        log.append(bytearray(plain(0, 1)))
+        image = with_topic(image_of(), partition_of((1,)), partition_of((1,), leader_epoch=1))
+        assert not is_stray(image, 1, log, is_with_zookeeper=True)
+        log.begin_epoch(2)
+        assert is_stray(image, 1, log, is_with_zookeeper=True)
+
     def test_one_whose_epochs_are_ahead_is_another_topics(self, log: PartitionLog) -> None:
         log.begin_epoch(2)
         image = with_topic(image_of(), partition_of((1,)), partition_of((1,), leader_epoch=1))

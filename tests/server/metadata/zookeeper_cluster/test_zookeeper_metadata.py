@@ -19,7 +19,7 @@ from tidelog.server.authorization.resource import AclResourceType, PatternType
 from tidelog.server.metadata.broker_metadata import StartGivenUpError
 from tidelog.server.metadata.requests import NewPartitions, NewTopic, QuotaChange, ScramUpsertion
 from tidelog.server.metadata.zookeeper import paths
-from tidelog.server.metadata.zookeeper.znodes import BrokerZnode, ControllerZnode
+from tidelog.server.metadata.zookeeper.znodes import BrokerZnode, ControllerZnode, TopicZnode
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 
 DIRECTORY = Path("/data")
@@ -72,6 +72,18 @@ class TestStart:
             assert "t" not in second.image.topics
             await second.metadata.join(second.registration())
             assert "t" in second.image.topics
+
+        check()
+
+    def test_topics_have_ids_before_the_logs_are_loaded(self) -> None:
+        @on_cluster
+        async def check(cluster: MetadataCluster) -> None:
+            first, second = cluster.broker(1), cluster.broker(2)
+            cluster.write(paths.topic("t"), TopicZnode(topic_id=None, replicas={0: (1,)}).encode())
+            await first.load()
+            found = first.image.topics["t"].id
+            await second.load()
+            assert second.image.topics["t"].id == found == cluster.image().topics["t"].id
 
         check()
 

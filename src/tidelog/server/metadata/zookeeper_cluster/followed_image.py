@@ -88,6 +88,9 @@ class FollowedImage:
         """Read all znodes into the image. Raise ZooKeeperError, and ZnodeError if one is not valid."""
         self.committed.cluster_id = cluster_id
         await self._read_all(is_strict=True)
+
+    def split(self) -> None:
+        """Begin to publish: until now there was one image, which nothing followed."""
         self.published.image = self.committed.copy()
         self._is_split = True
 

@@ -5,7 +5,8 @@ call                  what happens
 ====================  =================================================================================================
 ``format``            the session begins; Kafka's persistent znodes and the cluster id are made if they are missing; the
                       log directories are checked, and new ones formatted
-``load``              all znodes are read into the image; the image stands still from then on
+``load``              all znodes are read into the image; topics without an id get one (KIP-516); the image stands still
+                      from then on
 ``start``             this broker gives up the places of its earlier run, once the session of that run has ended; the
                       image stands still again
 ``join``              the image goes on; this broker registers, and stands for election; the call returns once its
@@ -61,7 +62,7 @@ from tidelog.server.metadata.requests import (
 )
 from tidelog.server.metadata.zookeeper import paths
 from tidelog.server.metadata.zookeeper.first_znodes import make_first_znodes
-from tidelog.server.metadata.zookeeper.operations import ConnectionLostError, SessionExpiredError
+from tidelog.server.metadata.zookeeper.operations import ConnectionLostError, Operation, SessionExpiredError
 from tidelog.server.metadata.zookeeper.session import SessionState, ZnodeEvent, ZooKeeperSession
 from tidelog.server.metadata.zookeeper.settings import ZooKeeperSettings
 from tidelog.server.metadata.zookeeper_cluster import duty_rules
@@ -71,7 +72,7 @@ from tidelog.server.metadata.zookeeper_cluster.directories import format_directo
 from tidelog.server.metadata.zookeeper_cluster.followed_image import FollowedImage
 from tidelog.server.metadata.zookeeper_cluster.registration import Registration
 from tidelog.server.metadata.zookeeper_cluster.sessions import NewSession
-from tidelog.server.metadata.zookeeper_cluster.znode_changer import RETRY_BACKOFF_MS, ZnodeChanger
+from tidelog.server.metadata.zookeeper_cluster.znode_changer import RETRY_BACKOFF_MS, Plan, ZnodeChanger
 from tidelog.storage.fs import FileSystem
 
 T = TypeVar("T")
@@ -161,7 +162,16 @@ class ZooKeeperMetadata(Administration):
         await self._followed.load(self._followed.committed.cluster_id)
         self._registration.require_tidelog(self._setup.zookeeper.address)
         self._changer.is_connected.set()
+        if self._missing_ids():
+            await self._changer.write(lambda: Plan(self._missing_ids(), None))
+        self._followed.split()
         _log.info("Read %d topics and %d brokers from ZooKeeper", len(self.image.topics), len(self.image.brokers))
+
+    def _missing_ids(self) -> list[Operation]:
+        """Give ids to topics without one before the logs are loaded: a log whose topic is not in the image is stray."""
+        followed = self._followed
+        unknown = [name for name in followed.mirror.children(paths.TOPICS) if name not in followed.committed.topics]
+        return [one for name in unknown for one in duty_rules.id_operations(followed.mirror, name)]
 
     async def start(self) -> None:
         """Follow the znodes from now on, and give up the places of the earlier run.
