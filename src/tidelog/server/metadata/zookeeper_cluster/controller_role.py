@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tidelog.model import TidelogError, ZnodeError
+from tidelog.runtime.repeated_errors import RepeatedErrors
 from tidelog.runtime.timers import Timers, pause
 from tidelog.server.metadata.controller import leaders, periodic_elections, reassignments
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
@@ -66,8 +67,7 @@ class ControllerRole:
         """True if a broker or a leader may be gone."""
         self._topics: set[str] = set()
         """The topics whose znodes have changed."""
-        self._left: dict[str, str] = {}
-        """The newest errors of topics by name."""
+        self._errors = RepeatedErrors(_log, "Topic %s is left as it is: %s")
         followed.on_commit.append(self._note)
 
     @property
@@ -190,16 +190,10 @@ class ControllerRole:
                 await self._write(lambda name=name: duty_rules.id_operations(self._followed.mirror, name))  # type: ignore[misc]
                 await self._write(lambda name=name: self._missing_states(name))  # type: ignore[misc]
             except ZnodeError as error:
-                self._leave(name, error)
+                self._errors.note(name, error)
             except TidelogError:
                 self._topics.add(name)
                 raise
-
-    def _leave(self, name: str, error: ZnodeError) -> None:
-        """Report a topic that is not valid, once for each error."""
-        if self._left.get(name) != str(error):
-            self._left[name] = str(error)
-            _log.error("The topic is left as it is: %s", error)
 
     def _missing_states(self, name: str) -> list[Operation]:
         followed = self._followed
@@ -216,7 +210,7 @@ class ControllerRole:
                 if not is_removable(followed.committed, followed.mirror, name):
                     continue
             except ZnodeError as error:
-                self._leave(name, error)
+                self._errors.note(name, error)
                 continue
             await self._write(lambda name=name: removal_operations(followed.mirror, name))  # type: ignore[misc]
             if followed.mirror.deletes_topics:
