@@ -11,7 +11,7 @@ KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture golden-set golden-cluster golden-zookeeper soak lock clean
+.PHONY: help prerequisites jvm browser everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture inspector-pictures golden-set golden-cluster golden-zookeeper soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -21,6 +21,9 @@ prerequisites: ## check the machine for Python and a C compiler (as root on Debi
 
 jvm: prerequisites ## check the machine for a JDK and Maven too
 	@scripts/prerequisites.sh --jvm
+
+browser:
+	@scripts/prerequisites.sh --browser
 
 venv: $(VENV)/.kernels ## make .venv: locked packages, the project editable, kernels built in place
 
@@ -65,6 +68,7 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 	@$(BIN)/python -m pytest -m $(QUICK) -n auto --maxprocesses 4 --dist loadfile
 
 everything: ## the environments and jars of the tests
+	@+$(MAKE) --silent --no-print-directory browser
 	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars kafka-3-jars spark-kafka-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
@@ -126,6 +130,9 @@ demo: venv jvm ## a broker at work, queried while it runs; a cluster under kills
 
 demo-picture: venv ## write docs/demo.svg, the picture of the demo in the README
 	@$(BIN)/python examples/flights/pipeline.py --without-cluster --without-spark --picture docs/demo.svg
+
+inspector-pictures: venv ## make the pictures of docs/inspector.md again; Chromium is needed
+	@PYTHONPATH=tests $(BIN)/python scripts/inspector_pictures.py
 
 golden-set: venv kafka-jars ## write a golden set of tests/golden anew (RELEASE=4.4.0): the directory that a release leaves
 	@PYTHONPATH=tests $(BIN)/python scripts/golden_set.py $(RELEASE)

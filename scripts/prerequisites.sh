@@ -3,6 +3,7 @@
 #
 #   scripts/prerequisites.sh [--jvm]    as root on Debian install missing packages, elsewhere name them and stop
 #   scripts/prerequisites.sh --python   print the interpreter to build environments with
+#   scripts/prerequisites.sh --browser  as root on Debian install Chromium if it is missing; without it, tests are skipped
 #
 # Every command of the Makefile runs this first, so a missing piece is named before the work begins.
 set -u
@@ -49,6 +50,18 @@ missing_packages() {
 if [ "${1:-}" = --python ]; then
     find_python
     exit
+fi
+
+if [ "${1:-}" = --browser ]; then
+    command -v chromium >/dev/null 2>&1 && exit 0
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing the Debian package chromium (a minute or two), for the tests of the inspector" >&2
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -qq >/dev/null 2>&1
+        apt-get install -qq -y --no-install-recommends chromium >/dev/null 2>&1
+    fi
+    command -v chromium >/dev/null 2>&1 || echo "Chromium is missing: the tests that need it are skipped." >&2
+    exit 0
 fi
 
 jvm=

@@ -40,6 +40,9 @@ HEAVY = (
     "tests/storage/manager/snapshot/test_snapshot_golden.py",
     "tests/storage/manager/test_recover.py::test_a_killed_directory_becomes_what_its_broker_made_of_it",
     "tests/storage/manager/test_recover_golden.py",
+    "tests/web/test_chromium.py",
+    "tests/web/test_serve_web.py",
+    "tests/web/test_walk.py",
 )
 
 

@@ -102,6 +102,24 @@ def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_row_of_the_pages_runs(tmp_path: Path) -> None:
+    cases = run_bench(tmp_path, "web")["web"]["cases"]
+    assert isinstance(cases, list)
+    names = [case["name"] for case in cases]
+    assert names[0].startswith("first page of a new process, 100 partitions, 1,002 segments")
+    assert "/: /" in names
+    assert [name.partition(",")[0] for name in names[-5:]] == [
+        "memory after all of these pages",
+        *["ProducerPerformance"] * 4,
+    ]
+    assert [set(case["tidelog"]) for case in cases[-5:]] == [
+        {"megabytes"},
+        *[{"seconds"}, {"cpu_seconds_a_gb"}] * 2,
+    ]
+
+
 def test_the_published_table_is_made_from_the_published_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,9 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, KRAFT_SETS, SCENARIOS, SETS
 from log_maker import batch, mark_clean, plain, write_segment
 from tidelog.inspect.verify import Finding, Severity, verify_directory
-from tidelog.inspect.verify.directory_check import VerifiedDirectory
+from tidelog.inspect.verify.directory_check import VerifiedDirectory, verify_log
 from tidelog.kernel import BatchTable, crc32c, scan_batches
-from tidelog.model import TopicPartition
+from tidelog.model import CancelledError, DirectoryError, TopicPartition
 from tidelog.storage.fs import LOCAL
 
 DIRECTORIES = [(name, kind) for name in SETS for kind in (("clean", "unclean") if name in KRAFT_SETS else ("clean",))]
@@ -69,6 +69,7 @@ def test_a_flipped_bit_names_the_batch_and_the_next(golden_copy: GoldenFactory) 
         path=path,
         message=finding.message,
         position=int(table.position[1]),
+        end_position=int(table.position[2]),
         offset=int(table.base_offset[1]),
         next_good_position=int(table.position[2]),
         next_good_offset=int(table.base_offset[2]),
@@ -279,3 +280,50 @@ def test_progress_adds_up_to_the_bytes(golden: GoldenFactory) -> None:
     directory = golden(FLIGHTS)
     verify_directory(LOCAL, directory, advance=read.append)
     assert sum(read) == sum(path.stat().st_size for path in directory.glob("*-*/*.log"))
+
+
+def test_the_end_of_the_damaged_bytes(tmp_path: Path) -> None:
+    batches = [plain(0), plain(10), plain(20), plain(30)]
+    size = len(batches[0])
+    path = write_segment(tmp_path / "t-0", 0, batches)
+    mark_clean(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[size + 70] ^= 1
+    struct.pack_into(">i", data, 2 * size + 8, -5)
+    path.write_bytes(data)
+    found = [(one.position, one.end_position) for one in check(tmp_path).all_findings if one.path == path]
+    assert found[:2] == [(size, 2 * size), (2 * size, 3 * size)]
+    path.write_bytes(data[: 3 * size])
+    found = [(one.position, one.end_position) for one in check(tmp_path).all_findings if one.path == path]
+    assert found[:2] == [(size, 2 * size), (2 * size, 3 * size)]
+
+
+def test_logs_that_are_added_or_removed(golden_copy: GoldenFactory) -> None:
+    directory = golden_copy(FLIGHTS)
+    unique = "0123456789abcdef0123456789abcdef"
+    for partition, purpose in ((0, "delete"), (1, "future"), (2, "stray")):
+        (directory / f"flights-{partition}").rename(directory / f"flights-{partition}.{unique}-{purpose}")
+    found = {
+        name: verify_log(LOCAL, directory, name)
+        for name in (*(f"flights-{n}.{unique}-{p}" for n, p in enumerate(("delete", "future", "stray"))), "flights-3")
+    }
+    assert [one.outlook for one in found.values()] == [
+        "deletes the directory",
+        "loads it as it is",
+        "leaves the directory alone",
+        "loads it as it is",
+    ]
+    assert all(one.findings == () and one.directory.name == name for name, one in found.items())
+    assert found["flights-3"] == check(directory, "flights-3").partitions[0]
+    with pytest.raises(DirectoryError):
+        verify_log(LOCAL, directory, "meta.properties")
+
+
+def test_a_cancelled_check_is_no_finding(golden: GoldenFactory) -> None:
+    def advance(_count: int) -> None:
+        raise CancelledError("no longer wanted")
+
+    with pytest.raises(CancelledError):
+        verify_directory(LOCAL, golden(FLIGHTS), advance=advance)
+    with pytest.raises(CancelledError):
+        verify_log(LOCAL, golden(FLIGHTS), "flights-0", advance)

@@ -38,6 +38,10 @@ HOSTS = {"www.apache.org", "maven.apache.org", "kafka.apache.org", "cwiki.apache
     "keepachangelog.com",
     "www.w3.org",
     "semver.org",
+    "127.0.0.1",
+    "localhost",
+    "evil.example",
+    "HOST",
 }
 REGISTRY = re.compile(r"p[y]pi\.org|python[h]osted|repo1?\.maven|-index-url[=]|[a]rtifactory|[n]exus/")
 MACHINERY = re.compile(

@@ -384,3 +384,34 @@ def test_many_tasks_from_many_threads_each_run_once(threads: int) -> None:
     wait_for(lambda: sum(counts) >= 800)
     scheduler.shutdown()
     assert counts == [1] * 800
+
+
+def test_tasks_have_their_last_and_next_runs() -> None:
+    clock = ManualClock(1_000_000)
+    scheduler = ThreadScheduler(2, clock=clock)
+    assert scheduler.tasks() == []
+    scheduler.startup()
+    try:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            assert go_on.wait(SOON)
+            raise StorageError("the disk is gone")
+
+        scheduler.schedule("later", work, delay_ms=500)
+        scheduler.schedule("often", work, period_ms=100)
+        assert begun.wait(SOON)
+        clock.now += 30
+        later, often = scheduler.tasks()
+        assert (later.name, later.period_ms, later.next_in_ms, later.runs) == ("later", None, 470, 0)
+        assert (later.is_running, later.last_run_ago_ms, later.last_took_ms) == (False, None, None)
+        assert (often.is_running, often.runs, often.last_run_ago_ms, often.next_in_ms) == (True, 1, 30, None)
+        assert often.last_took_ms is None
+        go_on.set()
+        wait_for(lambda: not scheduler.tasks()[1].is_running)
+        often = scheduler.tasks()[1]
+        assert (often.period_ms, often.next_in_ms, often.last_took_ms, often.errors) == (100, 70, 30, 1)
+    finally:
+        go_on.set()
+        scheduler.shutdown()

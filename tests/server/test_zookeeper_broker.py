@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from log_maker import plain
 from real_kafka.zookeeper_cluster import ZooKeeperServer
 from server.harness import WireClient
-from server.server_process import ServerProcess, served
+from server.server_process import ANY_PORT, ServerProcess, served, serving
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.runtime import SYSTEM_CLOCK
@@ -31,6 +31,7 @@ from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.testing.broker.loop_thread import PATIENCE_S
+from web.harness import Served
 
 pytestmark = pytest.mark.kafka
 
@@ -186,3 +187,18 @@ def test_zookeeper_is_away(tmp_path: Path) -> None:
 def _overrides(*keys: str) -> list[str]:
     """Return the arguments that set keys of a broker at a free port."""
     return [word for key in ("listeners=PLAINTEXT://127.0.0.1:0", *keys) for word in ("--override", key)]
+
+
+def test_the_pages_of_a_broker_with_zookeeper(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    settings = {"listeners": ANY_PORT, "zookeeper.connect": zookeeper.address + "/pages"}
+    overrides = [word for key, text in settings.items() for word in ("--override", f"{key}={text}")]
+    with serving(tmp_path, *overrides, "--web", "127.0.0.1:0") as process:
+        pages = Served(process.line_with("pages").split()[1].rstrip("/"))
+        with WireClient(process.port) as client:
+            node_id = node_id_of(client)
+            facts = pages.ready("/broker.json").json["facts"]
+        assert (facts["metadata"], facts["roles"], facts["state"]) == ("ZooKeeper", ["broker"], "running")
+        assert facts["controller_id"] == node_id
+        assert facts["controller_epoch"] == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.ended()[0] == 0

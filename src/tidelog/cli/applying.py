@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import click
 
-from tidelog.cli.output import escaped
 from tidelog.cli.progress import progress
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target
+from tidelog.inspect.printable import escaped
 from tidelog.model import CancelledError, TidelogError
 from tidelog.runtime.progress import Progress, ProgressListener
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
-from tidelog.cli.cluster_metadata import read_newest_metadata
-from tidelog.cli.compare_report import notes_of, rows_of, tables_of
+from tidelog.cli.compare_report import notes_of, tables_of
 from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report
 from tidelog.cli.targets import select_among
-from tidelog.inspect.compare import BrokerDirectory, ReplicaState, compare_cluster, pair_bytes, read_broker_directories
+from tidelog.inspect.compare import ReplicaState, compare_cluster, pair_bytes, read_broker_directories
+from tidelog.inspect.compare.broker_directory import unknown_nodes
+from tidelog.inspect.compare.comparison_rows import replica_rows
+from tidelog.server.metadata.kraft.newest_metadata import read_newest_metadata
 from tidelog.storage.fs import BY_PATH
 
 
@@ -66,17 +68,13 @@ def compare(arguments: Sequence[str], topics: Sequence[str], threads: int | None
     if any(one.state is ReplicaState.UNREADABLE for partition in compared for one in partition.replicas):
         exit_code.at_least(UNREADABLE)
     return Report(
-        rows=[row for one in compared for row in rows_of(one)],
+        rows=[row for one in compared for row in replica_rows(one)],
         tables=tables_of(compared),
-        notes=[metadata.note, *metadata.warnings, *_unknown_nodes(directories), *notes_of(compared)],
+        notes=[
+            metadata.note,
+            *metadata.warnings,
+            *(f"Warning: {note}" for note in unknown_nodes(directories)),
+            *notes_of(compared),
+        ],
         exit_code=exit_code,
     )
-
-
-def _unknown_nodes(directories: Iterable[BrokerDirectory]) -> Iterator[str]:
-    for directory in directories:
-        if directory.node_id is None:
-            yield (
-                f"Warning: {directory.path} has no meta.properties that can be read, so its node is not known, and its"
-                " replicas have no role."
-            )

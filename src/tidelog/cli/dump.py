@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from tidelog.cli.options import chosen_format, expand, output_options
-from tidelog.cli.output import escaped
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row
 from tidelog.inspect.dump import (
     JsonOptions,
@@ -20,6 +19,7 @@ from tidelog.inspect.dump import (
     dump_json,
     dump_kafka_format,
 )
+from tidelog.inspect.printable import escaped
 from tidelog.storage.fs import BY_PATH
 
 _DECODERS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from tidelog.cli.metadata_rows import record_rows
 from tidelog.cli.report import Report, Row, Table
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tidelog.server.metadata.controller.configs import MIN_ISR
+from tidelog.server.metadata.kraft.metadata_rows import record_rows
 from tidelog.server.metadata.zookeeper_import.found_topics import FoundTopic
 from tidelog.server.metadata.zookeeper_import.survey import Survey
 from tidelog.storage.checkpoint import uuid_to_text

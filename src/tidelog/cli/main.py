@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import click
 
 from tidelog.cli.lazy_group import LazyGroup
-from tidelog.cli.output import Format, escaped, print_report
+from tidelog.cli.output import Format, print_report
 from tidelog.cli.report import CLEAN, INTERRUPTED, UNREADABLE, USAGE, Report
+from tidelog.inspect.printable import escaped
 from tidelog.model.errors import ConfigError, OffsetOutOfRangeError, TidelogError
 from tidelog.version import __version__
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "format": "Format new log directories, with the options of kafka-storage format.",
     "import": "Create a metadata log for the directories of a broker that has none.",
     "info": "Show the contents of a data directory, partition by partition.",
+    "inspect": "Print a page of the inspector as tables or JSON, without a server.",
     "mirror": "Copy topics of a Kafka cluster into a log directory, byte for byte and offset for offset.",
     "metadata": "Show the cluster metadata that is in a data directory.",
     "offsets": "Show offsets by time, and the committed offsets of groups.",
@@ -44,6 +46,7 @@ COMMANDS = {
     "spark": "Run a job over many data directories on Spark.",
     "transactions": "Show open transactions, the records behind them, and which of them hang.",
     "verify": "Check every file against the log, and predict a broker's next start.",
+    "web": "Serve pages about log directories: the contents of the disk, with reasons.",
 }
 """The table for ``LazyGroup``. A test checks that each entry occurs in the command's help text."""
 

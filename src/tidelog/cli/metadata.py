@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tidelog.cli.metadata_rows import KINDS, metadata_rows
 from tidelog.cli.options import expand, output_options
 from tidelog.cli.report import ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target
 from tidelog.model import DirectoryError
+from tidelog.server.metadata.kraft.metadata_rows import KINDS, metadata_rows
 from tidelog.server.metadata.kraft.metadata_view import MetadataView, read_metadata
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties, uuid_to_text
 from tidelog.storage.fs import BY_PATH

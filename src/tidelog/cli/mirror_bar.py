@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from tidelog.cli.options import is_quiet
-from tidelog.cli.output import escaped
+from tidelog.inspect.printable import escaped
 from tidelog.mirroring.run.progress import MirrorProgress
 
 

@@ -48,6 +48,16 @@ def selection(command: F) -> F:
     return click.argument("arguments", nargs=-1, required=True, metavar="DIR... [TOPIC | TOPIC-PARTITION]...")(command)
 
 
+def schemas_option(command: F) -> F:
+    """Add ``schemas``, the folder of the Avro schemas that the inspector decodes values with."""
+    return click.option(
+        "--schemas",
+        metavar="DIR",
+        help="A folder of Avro schemas, named ID.avsc by their schema id. Schemas of a _schemas topic in the"
+        " directories are found without it.",
+    )(command)
+
+
 def threads_option(command: F) -> F:
     return click.option(
         "--threads", type=click.IntRange(1), metavar="N", help="The number of threads.  [default: one per processor]"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TextIO
 
 from tidelog.cli.report import Report, Row, Table
+from tidelog.inspect.printable import escaped
 
 _UNSAFE = re.compile(r"[\x7f-\x9f\ud800-\udfff]")
 """Characters that JSON may leave unescaped but a terminal or UTF-8 cannot take: C1 controls and lone surrogates."""
@@ -42,7 +43,7 @@ def print_report(report: Report, form: Format, out: TextIO | None = None, errors
                 _print_json(report.rows, out)
             case Format.JSONL:
                 for row in _flushed_rows(report, out):
-                    out.write(_json(row) + "\n")
+                    out.write(json_text(row) + "\n")
             case Format.CSV:
                 _print_csv(report, out)
             case Format.TABLE:
@@ -57,13 +58,6 @@ def print_report(report: Report, form: Format, out: TextIO | None = None, errors
     notes_to.flush()
 
 
-def escaped(text: str) -> str:
-    """Escape control characters, so that a foreign key or topic name cannot control the reader's terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-
-
 def _flushed_rows(report: Report, out: TextIO) -> Iterable[Row]:
     for row in report.rows:
         yield row
@@ -71,7 +65,8 @@ def _flushed_rows(report: Report, out: TextIO) -> Iterable[Row]:
             out.flush()
 
 
-def _json(value: object) -> str:
+def json_text(value: object) -> str:
+    """Return JSON that a terminal and UTF-8 can take."""
     text = json.dumps(value, default=_plain, ensure_ascii=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -81,7 +76,7 @@ def _print_json(rows: Iterable[Row], out: TextIO) -> None:
     separator = "[\n"
     try:
         for row in rows:
-            out.write(separator + _json(row))
+            out.write(separator + json_text(row))
             separator = ",\n"
     finally:
         out.write("[]\n" if separator == "[\n" else "\n]\n")
@@ -106,7 +101,7 @@ def _cell(value: object, *, escape: bool) -> object:
     if value is None:
         return ""
     if isinstance(value, Mapping | list | tuple):
-        return _json(value)
+        return json_text(value)
     if not isinstance(value, str | bytes):
         return value
     text = str(_plain(value))
@@ -197,7 +192,7 @@ def _human(value: object) -> str:
         case float():
             return f"{value:,.2f}"
         case list() | tuple() | dict():
-            return _json(value) if value else "–"
+            return json_text(value) if value else "–"
         case bytes() | bytearray():
             return str(_plain(value))
     return str(value)

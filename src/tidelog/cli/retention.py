@@ -18,10 +18,10 @@ from tidelog.inspect.retention import (
     Cause,
     DeletionTrigger,
     PartitionRetention,
-    SegmentOutlook,
     survey_retention,
 )
-from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
+from tidelog.inspect.retention.rows import SEGMENT_COLUMNS, segment_row
+from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
@@ -135,55 +135,14 @@ def _rows(target: Target, part: PartitionRetention) -> Iterator[Row]:
         "error": None if part.error is None else str(part.error),
     }
     for outlook in part.outlooks:
-        yield head | _segment_row(part, outlook) | tail
+        yield head | segment_row(part, outlook) | tail
     if part.error is not None:
-        yield head | dict.fromkeys(_SEGMENT_COLUMNS) | tail
-
-
-def _segment_row(part: PartitionRetention, outlook: SegmentOutlook) -> dict[str, object]:
-    segment, record = outlook.segment, part.future.get(outlook.segment.base_offset)
-    values = (
-        segment.base_offset,
-        segment.end_offset - 1 if segment.end_offset > segment.base_offset else None,
-        segment.size_bytes,
-        outlook.is_active,
-        segment.time_ms,
-        part.times_from[segment.base_offset].value,
-        outlook.trigger.value,
-        None if outlook.deletion is None else outlook.deletion.rule.value,
-        outlook.goes_at_ms,
-        outlook.after_bytes,
-        outlook.waits_for,
-        [cause.value for cause in outlook.causes],
-        None if record is None else record.offset,
-        None if record is None else record.timestamp,
-        why_text(part, outlook),
-    )
-    return dict(zip(_SEGMENT_COLUMNS, values, strict=True))
-
-
-_SEGMENT_COLUMNS = (
-    "base_offset",
-    "last_offset",
-    "bytes",
-    "active",
-    "time",
-    "time_from",
-    "goes",
-    "rule",
-    "goes_at",
-    "after_bytes",
-    "waits_for",
-    "causes",
-    "future_offset",
-    "future_timestamp",
-    "why",
-)
+        yield head | dict.fromkeys(SEGMENT_COLUMNS) | tail
 
 
 def _table(target: Target, part: PartitionRetention, *, several: bool) -> Table:
     where = f"{target.path}: " if several else ""
-    rows = [_segment_row(part, outlook) | {"goes": goes_text(part, outlook)} for outlook in part.outlooks]
+    rows = [segment_row(part, outlook) | {"goes": goes_text(part, outlook)} for outlook in part.outlooks]
     title = f"{where}{part.partition.directory_name}: {settings_text(part)}\n{offsets_text(part)}"
     return Table(rows=rows, columns=COLUMNS, title=title, show={"time": iso_time})
 

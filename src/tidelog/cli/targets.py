@@ -18,9 +18,9 @@ from typing import TypeVar, cast
 import click
 
 from tidelog.cli.options import expand
-from tidelog.cli.output import escaped
 from tidelog.cli.progress import CancellableAdvance
 from tidelog.cli.report import UNREADABLE, ExitCode
+from tidelog.inspect.printable import escaped
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.runtime.parallel import run_parallel
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE

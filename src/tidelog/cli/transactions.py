@@ -13,7 +13,8 @@ from tidelog.cli.targets import Target, each_target, select_among
 from tidelog.inspect.bounds import BoundKind, parse_time, read_end
 from tidelog.inspect.durations import duration_text, parse_duration
 from tidelog.inspect.record_rows import iso_time
-from tidelog.inspect.transaction_survey import JudgedTransaction, Survey, survey_transactions
+from tidelog.inspect.transaction_rows import FIELDS, JUDGED, endings, transaction_row
+from tidelog.inspect.transaction_survey import Survey, survey_transactions
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import BY_PATH
@@ -36,25 +37,6 @@ SHOWN = (
     "verdict",
     "reason",
 )
-FIELDS = (
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "start_offset",
-    "start_timestamp",
-    "last_offset",
-    "last_timestamp",
-    "records",
-    "bytes",
-    "held_back_records",
-    "held_back_offsets",
-    "held_back_bytes",
-    "log_start",
-    "last_stable",
-    "high_watermark",
-    "log_end",
-)
-JUDGED = ("age_ms", "transactional_id", "state", "timeout_ms", "known_epoch", "verdict", "hangs", "reason", "error")
 
 
 @click.command()
@@ -123,7 +105,7 @@ def transactions(
     if any(part.error is not None for part in partitions) or any(log.errors for log in survey.coordinators):
         exit_code.at_least(UNREADABLE)
     shown = [judged for judged in survey.transactions if judged.judgement.verdict.hangs or not hanging_only]
-    rows = [_row(judged, now_ms) for judged in shown]
+    rows: list[Row] = [transaction_row(judged, now_ms) for judged in shown]
     rows += [_error_row(part) for part in partitions if part.error is not None]
     return Report(
         rows=rows,
@@ -139,29 +121,6 @@ def _moment(text: str) -> int:
     if bound.kind is not BoundKind.TIMESTAMP:
         raise click.UsageError(f"--now {text!r} is not a time.")
     return bound.number
-
-
-def _row(judged: JudgedTransaction, now_ms: int) -> Row:
-    transaction, judgement = judged.transaction, judged.judgement
-    known, started = judgement.known, transaction.start_timestamp
-    values = (
-        None if started is None else now_ms - started,
-        None if known is None else known.name,
-        None if known is None else known.state,
-        None if known is None else known.timeout_ms,
-        None if known is None else known.producer_epoch,
-        judgement.verdict.value,
-        judgement.verdict.hangs,
-        judgement.reason,
-        None,
-    )
-    return {
-        "directory": str(transaction.directory.parent),
-        "topic": transaction.partition.topic,
-        "partition": transaction.partition.partition,
-        **{name: getattr(transaction, name) for name in FIELDS},
-        **dict(zip(JUDGED, values, strict=True)),
-    }
 
 
 def _error_row(part: PartitionTransactions) -> Row:
@@ -186,16 +145,7 @@ def _notes(targets: Sequence[Target], partitions: Sequence[PartitionTransactions
         f" hanging or suspected to: {len(hanging):,}."
     )
     for transaction in hanging:
-        partition = transaction.partition
-        yield (
-            "A running broker ends it with: kafka-transactions.sh --bootstrap-server HOST:PORT abort"
-            f" --topic {partition.topic} --partition {partition.partition} --start-offset {transaction.start_offset}"
-        )
-        yield (
-            "Without a broker, in Python: tidelog.open_directory"
-            f"({str(transaction.directory.parent)!r}).producer({transaction.producer_id},"
-            f" epoch={transaction.producer_epoch})"
-        )
+        yield from endings(transaction)
     for log in survey.coordinators:
         if log.undecoded:
             yield f"{log.undecoded:,} records of __transaction_state could not be decoded."

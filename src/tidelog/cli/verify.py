@@ -13,7 +13,7 @@ from tidelog.cli.replicas import TargetReplicas
 from tidelog.cli.report import FINDINGS, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.inspect.verify import Finding, verify_directory
-from tidelog.inspect.verify.directory_check import VerifiedDirectory, VerifiedPartition
+from tidelog.inspect.verify.directory_check import SETTLED, VerifiedDirectory, VerifiedPartition
 from tidelog.storage.fs import BY_PATH
 
 FINDING_COLUMNS = (
@@ -25,7 +25,6 @@ FINDING_COLUMNS = (
     "next_good_position",
     "next_good_offset",
 )
-SETTLED = "loads it as it is"
 
 
 @click.command()

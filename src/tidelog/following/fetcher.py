@@ -79,6 +79,16 @@ class Fetcher(Generic[ReplicaT]):
         """The work on the last response with records."""
         self.task = asyncio.get_running_loop().create_task(self._run())
 
+    @property
+    def failures(self) -> int:
+        """The failed requests since the last response."""
+        return self._failures.counts.total()
+
+    @property
+    def is_fetching(self) -> bool:
+        """True while a request is under way."""
+        return self._is_fetching
+
     def wake(self) -> None:
         """Look at the partitions again, after a change."""
         self._wake.set()

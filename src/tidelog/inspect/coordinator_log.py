@@ -13,8 +13,8 @@ Kafka's ``TransactionLog``, ``TransactionState`` (KIP-98, KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
@@ -24,10 +24,10 @@ from tidelog.record.rows import iter_records
 from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.view.column_stream import ColumnChoice
+from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
-from tidelog.storage.log.view.row_stream import ReadRange
+from tidelog.storage.log.view.row_stream import ReadRange, counted
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -47,6 +47,7 @@ class TransactionalId:
     """The partitions in the transaction that have no marker yet."""
     start_timestamp: int | None
     """The start of the ongoing or last transaction. None if there was none."""
+    last_update_timestamp: int | None
     source: TopicPartition
     """The ``__transaction_state`` partition that holds the record. ``source_offset`` is the record's offset there."""
     source_offset: int
@@ -69,6 +70,12 @@ class CoordinatorLog:
     """None if the cluster metadata are not in this directory."""
     undecoded: int = 0
     errors: tuple[TidelogError, ...] = ()
+    undecoded_at: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The number of these records by partition, and the offset of the first one."""
+    _by_producer: Mapping[int, TransactionalId] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_producer", {known.producer_id: known for known in reversed(self.ids)})
 
     @property
     def is_whole(self) -> bool:
@@ -81,22 +88,24 @@ class CoordinatorLog:
         )
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
-        return next((known for known in self.ids if known.producer_id == producer_id), None)
+        return self._by_producer.get(producer_id)
 
 
-def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = None) -> CoordinatorLog:
+def read_coordinator_log(
+    fs: FileSystem, path: Path, *, threads: int | None = None, advance: Advance = lambda _bytes: None
+) -> CoordinatorLog:
     """Read the coordinators' records of one log directory. The result is empty if it has no ``__transaction_state``."""
     fs = ReadOnlyFileSystem(fs)
 
-    def read(view: LogView, partition: TopicPartition, _tell: Advance) -> _Found:
+    def read(view: LogView, partition: TopicPartition, tell: Advance) -> _Found:
         found = _Found(partition, {})
         try:
-            _read_partition(view, found)
+            _read_partition(view, found, tell)
         except TidelogError as error:
             found.error = error
         return found
 
-    parts = each_partition(fs, path, read, topic=TRANSACTION_STATE_TOPIC, threads=threads)
+    parts = each_partition(fs, path, read, topic=TRANSACTION_STATE_TOPIC, threads=threads, advance=advance)
     replicas = read_topic_metadata(fs, path).replicas
     count = sum(partition.topic == TRANSACTION_STATE_TOPIC for partition in replicas)
     return CoordinatorLog(
@@ -106,6 +115,11 @@ def read_coordinator_log(fs: FileSystem, path: Path, *, threads: int | None = No
         partition_count=count or None,
         undecoded=sum(part.undecoded for part in parts),
         errors=tuple(part.error for part in parts if part.error is not None),
+        undecoded_at={
+            part.source: (part.undecoded, part.first_undecoded)
+            for part in parts
+            if part.undecoded and part.first_undecoded is not None
+        },
     )
 
 
@@ -133,13 +147,18 @@ class _Found:
     source: TopicPartition
     ids: dict[str, TransactionalId]
     undecoded: int = 0
+    first_undecoded: int | None = None
     error: TidelogError | None = None
 
+    def count_undecoded(self, offset: int) -> None:
+        self.undecoded += 1
+        self.first_undecoded = offset if self.first_undecoded is None else self.first_undecoded
 
-def _read_partition(view: LogView, found: _Found) -> None:
+
+def _read_partition(view: LogView, found: _Found, advance: Advance) -> None:
     # Read to the log end: a decision holds even if the coordinator's record is not replicated yet.
     wanted = ReadRange(start=view.log_start, end=view.log_end)
-    for chunk in view.columns(wanted, _CHOICE):
+    for chunk in column_chunks(counted(view.batches(wanted), advance), _CHOICE, wanted.start, wanted.end):
         for record in iter_records(chunk.columns):
             if record.key is not None:
                 _apply(found, record.offset, record.key, record.value)
@@ -149,14 +168,14 @@ def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
     try:
         name = transactional_id_of(key)
         if name is None:
-            found.undecoded += 1
+            found.count_undecoded(offset)
             return
         found.ids.pop(name, None)
         if value is None:
             return
         record = record_of(value, allow_unknown_state=True)
     except TidelogError:
-        found.undecoded += 1
+        found.count_undecoded(offset)
         return
     found.ids[name] = TransactionalId(
         name=name,
@@ -166,6 +185,7 @@ def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
         timeout_ms=record.timeout_ms,
         partitions=record.partitions,
         start_timestamp=record.start_ms if record.start_ms >= 0 else None,
+        last_update_timestamp=record.last_update_ms if record.last_update_ms >= 0 else None,
         source=found.source,
         source_offset=offset,
     )

@@ -104,18 +104,12 @@ def describe_directory(
 def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInfo:
     """Describe one partition. Raise the TidelogError that opening or walking the log raises."""
     fs, directory, state = view.fs, view.directory, view.state
-    first_timestamp = None
+    heads = SegmentHeads()
     times = []
-    formats: dict[str, None] = {}
     for segment in state.segments:
         with segment.open(fs, directory) as reader:
-            head = _first_batch(reader)
-            if head is None:
-                continue
-            formats.setdefault(head.format)
-            if first_timestamp is None and head.timestamp >= 0:
-                first_timestamp = head.timestamp
-            times.append(largest_timestamp(state, segment, reader))
+            if heads.add(reader):
+                times.append(largest_timestamp(state, segment, reader))
     topic_id = PartitionMetadata.read(fs, directory / PARTITION_METADATA_FILE)
     epochs = LeaderEpochCheckpoint.read(fs, directory / LEADER_EPOCH_CHECKPOINT)
     leftovers = plan_cleanup(state.listing, range(0))
@@ -130,12 +124,36 @@ def describe_partition(view: LogView, partition: TopicPartition) -> PartitionInf
         high_watermark=view.end_offset(Until.HIGH_WATERMARK),
         last_stable=view.last_stable_offset(Until.LOG_END),
         log_end=view.log_end,
-        first_timestamp=first_timestamp,
+        first_timestamp=heads.first_timestamp,
         last_timestamp=max((time for time in times if time >= 0), default=None),
-        formats=tuple(formats),
+        formats=heads.formats,
         leader_epoch=epochs[-1].epoch if epochs else None,
         leftovers=(*leftovers.removals, *(source for source, _ in leftovers.renames)),
     )
+
+
+class SegmentHeads:
+    """The facts that the first batches of a log's segments have. The segments are added in the log's order."""
+
+    def __init__(self) -> None:
+        self.first_timestamp: int | None = None
+        """The first timestamp of the first batch that has one, in ms."""
+        self._formats: dict[str, None] = {}
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Magic and codec of each first batch, such as ``v2 gzip``, each once."""
+        return tuple(self._formats)
+
+    def add(self, reader: SegmentReader) -> bool:
+        """Read a segment's first batch. Return False if it has no complete batch."""
+        head = _first_batch(reader)
+        if head is None:
+            return False
+        self._formats.setdefault(head.format)
+        if self.first_timestamp is None and head.timestamp >= 0:
+            self.first_timestamp = head.timestamp
+        return True
 
 
 @dataclass(frozen=True, slots=True)

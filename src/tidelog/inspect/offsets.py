@@ -66,18 +66,25 @@ def offsets_at_times(
 
 
 def log_ends(
-    fs: FileSystem, path: Path, partitions: Iterable[TopicPartition], *, threads: int | None = None
+    fs: FileSystem,
+    path: Path,
+    partitions: Iterable[TopicPartition],
+    *,
+    threads: int | None = None,
+    advance: Advance = lambda _bytes: None,
 ) -> Mapping[TopicPartition, LogEnds]:
-    """Return the log ends of the given partitions that lie in the log directory and can be opened."""
+    """Return the log ends of the given partitions that lie in the log directory and can be opened. ``advance`` is
+    called for each partition, and counts no bytes."""
 
-    def ends(view: LogView, partition: TopicPartition, _tell: Advance) -> tuple[TopicPartition, LogEnds] | None:
+    def ends(view: LogView, partition: TopicPartition, tell: Advance) -> tuple[TopicPartition, LogEnds] | None:
+        tell(0)
         try:
             stable = view.last_stable_offset(Until.LOG_END)
             return partition, LogEnds(log_start=view.log_start, last_stable=stable, log_end=view.log_end)
         except TidelogError:
             return None  # the partition's own lookup reports the error
 
-    found = each_partition(fs, path, ends, only=partitions, threads=threads)
+    found = each_partition(fs, path, ends, only=partitions, threads=threads, advance=advance)
     return dict(one for one in found if one is not None)
 
 

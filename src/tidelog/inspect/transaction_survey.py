@@ -35,13 +35,14 @@ transactions.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.inspect.coordinator_log import CoordinatorLog, TransactionalId, join_logs, read_coordinator_log
 from tidelog.inspect.transactions import OpenTransaction, is_still_open
 from tidelog.model import TidelogError
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
@@ -138,13 +139,26 @@ def survey_transactions(
     open_ = list(transactions)
     if not open_:
         return Survey()
-    logs = {path: _read(fs, path, threads) for path in paths}
+    logs = read_coordinator_logs(fs, paths, threads=threads)
+    return judge_transactions(fs, logs, open_, now_ms=now_ms, hanging_after_ms=hanging_after_ms)
+
+
+def judge_transactions(
+    fs: FileSystem,
+    logs: Mapping[Path, CoordinatorLog],
+    transactions: Iterable[OpenTransaction],
+    *,
+    now_ms: int,
+    hanging_after_ms: int = HANGING_AFTER_MS,
+) -> Survey:
+    """Judge the open transactions like ``survey_transactions``, by coordinators' logs that were read after them."""
+    by_directory = {path: _coordinators_of(log, logs.values()) for path, log in logs.items()}
 
     def judged() -> Iterator[JudgedTransaction]:
-        for transaction in open_:
+        for transaction in transactions:
             judgement = judge(
                 transaction,
-                _coordinators_of(logs.get(transaction.directory.parent, CoordinatorLog()), logs.values()),
+                by_directory.get(transaction.directory.parent, CoordinatorLog()),
                 now_ms=now_ms,
                 hanging_after_ms=hanging_after_ms,
             )
@@ -154,11 +168,17 @@ def survey_transactions(
     return Survey(transactions=tuple(judged()), coordinators=tuple(logs.values()))
 
 
-def _read(fs: FileSystem, path: Path, threads: int | None) -> CoordinatorLog:
-    try:
-        return read_coordinator_log(fs, path, threads=threads)
-    except TidelogError as error:
-        return CoordinatorLog(errors=(error,))
+def read_coordinator_logs(
+    fs: FileSystem, paths: Iterable[Path], *, threads: int | None = None, advance: Advance = lambda _bytes: None
+) -> dict[Path, CoordinatorLog]:
+    """Return the coordinators' log of each log directory. A directory's error is in its log."""
+    logs = {}
+    for path in paths:
+        try:
+            logs[path] = read_coordinator_log(fs, path, threads=threads, advance=advance)
+        except TidelogError as error:
+            logs[path] = CoordinatorLog(errors=(error,))
+    return logs
 
 
 def _coordinators_of(own: CoordinatorLog, logs: Iterable[CoordinatorLog]) -> CoordinatorLog:

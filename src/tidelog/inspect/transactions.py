@@ -26,7 +26,7 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.log_view import LogView, Until
 from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.record_count import counts_of
-from tidelog.storage.log.view.row_stream import ReadRange, Rows
+from tidelog.storage.log.view.row_stream import ReadRange, Rows, counted
 from tidelog.storage.log.view.view_producers import read_producers
 from tidelog.storage.producer.entry import ProducerEntry
 
@@ -98,15 +98,14 @@ def partition_transactions(
     extent = (view.log_start, view.log_end)
     entries = {
         entry.transaction_first_offset: entry
-        for entry in read_producers(view).values()
+        for entry in read_producers(view, advance=advance).values()
         if entry.transaction_first_offset is not None
     }
     if not entries:
         return ()
     tally = _Tally(*extent, entries)
     start = max(tally.start, min(entries))
-    for rows in view.batches(ReadRange(start=start, end=tally.end, control=True)):
-        advance(int(rows.table.size.sum()))
+    for rows in counted(view.batches(ReadRange(start=start, end=tally.end, control=True)), advance):
         tally.add(rows)
     ends = (view.last_stable_offset(Until.LOG_END), view.end_offset(Until.HIGH_WATERMARK))
     return [_transaction(view, partition, entries[start], tally, ends) for start in sorted(entries)]

@@ -24,6 +24,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from tidelog.runtime.clock import SYSTEM_CLOCK, Clock
@@ -67,6 +68,34 @@ class Scheduler(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """A task at one moment, with the runs of its name."""
+
+    name: str
+    period_ms: int | None
+    """None for a task that runs once."""
+    next_in_ms: int | None
+    """The time until the next run, negative if it is late; None if no run is planned."""
+    is_running: bool
+    runs: int
+    errors: int
+    last_run_ago_ms: int | None
+    """The time since the last run began, or None before the first one."""
+    last_took_ms: int | None
+    """The duration of the last run that has ended."""
+
+
+@dataclass(slots=True)
+class _Runs:
+    """The runs of all tasks with one name. A task that plans its own next run is a new task each time."""
+
+    begun: int = 0
+    running: int = 0
+    last_begun_ms: int = 0
+    last_took_ms: int | None = None
+
+
 class ThreadScheduler:
     """A Scheduler over a pool of ``threads`` daemon threads."""
 
@@ -83,6 +112,12 @@ class ThreadScheduler:
     def errors(self) -> Counter[str]:
         """The number of failures of each task, by its name."""
         return self._errors.counts
+
+    def tasks(self) -> list[TaskReport]:
+        """Return the waiting and running tasks, and the names of earlier tasks, sorted by name."""
+        with self._lock:
+            pool = self._pool
+        return [] if pool is None else pool.reports()
 
     def startup(self) -> None:
         with self._lock:
@@ -158,7 +193,7 @@ _LONGEST_WAIT_MS = 3_600_000
 
 
 class PoolTask:
-    __slots__ = ("_pool", "due_ms", "is_cancelled", "name", "order", "period_ms", "work")
+    __slots__ = ("_pool", "begun_ms", "due_ms", "is_cancelled", "name", "order", "period_ms", "work")
 
     def __init__(
         self, pool: TaskPool, name: str, work: Callable[[], None], due_ms: int, period_ms: int | None, order: int
@@ -167,6 +202,8 @@ class PoolTask:
         self.name = name
         self.work = work
         self.due_ms = due_ms
+        self.begun_ms = 0
+        """The start of its last run."""
         self.period_ms = period_ms
         self.order = order
         self.is_cancelled = False
@@ -192,6 +229,8 @@ class TaskPool:
         self._errors = errors
         self._changed = threading.Condition()
         self._waiting: list[PoolTask] = []  # a heap
+        self._runs: dict[str, _Runs] = {}
+        """The runs by task name. Names are constants of the code, so they are few."""
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._stopped = False
@@ -216,6 +255,29 @@ class TaskPool:
             if task in self._waiting:
                 self._waiting.remove(task)
                 heapq.heapify(self._waiting)
+
+    def reports(self) -> list[TaskReport]:
+        with self._changed:
+            now_ms = self._clock.monotonic_ms()
+            planned: dict[str, PoolTask] = {}  # the next one of several with one name
+            for task in self._waiting:
+                if task.name not in planned or task.due_ms < planned[task.name].due_ms:
+                    planned[task.name] = task
+            names = sorted(planned.keys() | self._runs.keys())
+            return [self._report(name, planned.get(name), now_ms) for name in names]
+
+    def _report(self, name: str, task: PoolTask | None, now_ms: int) -> TaskReport:
+        runs = self._runs.get(name) or _Runs()
+        return TaskReport(
+            name=name,
+            period_ms=None if task is None else task.period_ms,
+            next_in_ms=None if task is None else task.due_ms - now_ms,
+            is_running=runs.running > 0,
+            runs=runs.begun,
+            errors=self._errors.counts[name],
+            last_run_ago_ms=now_ms - runs.last_begun_ms if runs.begun else None,
+            last_took_ms=runs.last_took_ms,
+        )
 
     def resize(self, limit: int) -> None:
         with self._changed:
@@ -269,6 +331,9 @@ class TaskPool:
                 wait_ms = self._waiting[0].due_ms - self._clock.monotonic_ms() if self._waiting else _LONGEST_WAIT_MS
                 if wait_ms <= 0:
                     task = heapq.heappop(self._waiting)
+                    runs = self._runs.setdefault(task.name, _Runs())
+                    runs.begun, runs.running = runs.begun + 1, runs.running + 1
+                    runs.last_begun_ms = task.begun_ms = self._clock.monotonic_ms()
                     self._wake_or_start_thread()
                     return task
                 self._idle += 1
@@ -280,6 +345,8 @@ class TaskPool:
 
     def _put_back(self, task: PoolTask) -> None:
         with self._changed:
+            runs = self._runs[task.name]
+            runs.running, runs.last_took_ms = runs.running - 1, self._clock.monotonic_ms() - task.begun_ms
             if task.period_ms is None or task.is_cancelled or self._stopped:
                 return
             late_ms = max(0, self._clock.monotonic_ms() - task.due_ms)

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
-from tidelog.protocol.errors import ErrorCode, MalformedMessageError
+from tidelog.protocol.errors import ErrorCode, MalformedMessageError, error_code_of
 from tidelog.protocol.frames import Frame, length_prefix
 from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
@@ -105,7 +105,7 @@ class Dispatcher:
             if isinstance(response, Awaitable):
                 response = await response
         except Exception as error:
-            response = error_response(handler, context, request, error)
+            response = self._refused(handler, context, request, error)
         if isinstance(response, Mapping):
             response = throttled(self._node.quotas, context, response)
             response = response_of(context.api, context.version, response)
@@ -131,7 +131,7 @@ class Dispatcher:
         try:
             response = self._call_handler(handler, context, request)
         except Exception as error:
-            response = error_response(handler, context, request, error)
+            response = self._refused(handler, context, request, error)
         if isinstance(response, EncodedResponse):
             return _reply(context, response)
         if isinstance(response, Awaitable):
@@ -149,8 +149,13 @@ class Dispatcher:
         try:
             response = await awaitable
         except Exception as error:
-            response = error_response(handler, context, request, error)
+            response = self._refused(handler, context, request, error)
         return self._reply(context, response)
+
+    def _refused(self, handler: Handler, context: RequestContext, request: Any, error: Exception) -> Mapping[str, Any]:
+        """Count an error, and return the response to it."""
+        self._node.server_metrics.count_error(context.api, error_code_of(error))
+        return error_response(handler, context, request, error)
 
     def _reply(self, context: RequestContext, response: Response) -> Reply:
         """Return the reply. A handler that returns an EncodedResponse applies the throttle time itself."""

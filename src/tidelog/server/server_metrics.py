@@ -121,6 +121,8 @@ class ServerMetrics:
         self._registry = registry
         self._counts: Counter[tuple[ApiKey, int]] = Counter()
         """Requests since the start."""
+        self.errors: dict[ApiKey, Counter[int]] = {}
+        """The requests whose handlers failed, by API and error code."""
         self._collected: Counter[tuple[ApiKey, int]] = Counter()
         """The requests that the meters include."""
         self._lock = threading.Lock()
@@ -130,6 +132,17 @@ class ServerMetrics:
     def count(self, api: ApiKey, version: int) -> None:
         """Count a request. Thread rule: the event loop only."""
         self._counts[api, version] += 1
+
+    def count_error(self, api: ApiKey, code: int) -> None:
+        """Count a request whose handler failed. Thread rule: the event loop only."""
+        self.errors.setdefault(api, Counter())[code] += 1
+
+    def counts(self) -> dict[ApiKey, dict[int, int]]:
+        """Return the requests since the start, by API and version. Thread rule: the event loop only."""
+        found: dict[ApiKey, dict[int, int]] = {}
+        for (api, version), count in self._counts.items():
+            found.setdefault(api, {})[version] = count
+        return found
 
     def watch(self, broker: Serving, scheduler: Scheduler | None = None) -> None:
         """Report on ``broker``. Without a scheduler, requests go to meters only at reports."""

@@ -8,10 +8,10 @@ import click
 
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Table
 from tidelog.cli.spark.session import job_options, run_job
+from tidelog.inspect.verify.directory_check import SETTLED
 
 FOUND = ("kind", "severity", "file", "position", "offset", "message", "nextGoodPosition", "nextGoodOffset")
 ENDS = ("directory", "topic", "partition", "logStartOffset", "logEndOffset", "message")
-SETTLED = "loads it as it is"
 
 
 @click.command()

@@ -7,7 +7,7 @@ a checkpointed high watermark.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,14 +57,29 @@ class BrokerDirectory:
 def read_broker_directories(fs: FileSystem, paths: Iterable[Path]) -> list[BrokerDirectory]:
     """Read the small files of each log directory. Raise ConfigError if they belong to several clusters."""
     found = [read_broker_directory(fs, path) for path in paths]
+    require_one_cluster(found)
+    return found
+
+
+def require_one_cluster(directories: Iterable[BrokerDirectory]) -> None:
+    """Raise ConfigError if log directories belong to several clusters."""
     clusters: dict[str, Path] = {}
-    for directory in found:
+    for directory in directories:
         if directory.meta is not None and directory.meta.cluster_id is not None:
             clusters.setdefault(directory.meta.cluster_id, directory.path)
     if len(clusters) > 1:
         places = ", ".join(f"{path} of {cluster}" for cluster, path in clusters.items())
         raise ConfigError(f"the directories belong to several clusters: {places}; give those of one cluster")
-    return found
+
+
+def unknown_nodes(directories: Iterable[BrokerDirectory]) -> Iterator[str]:
+    """Yield a sentence about each log directory whose node is not known."""
+    for directory in directories:
+        if directory.node_id is None:
+            yield (
+                f"{directory.path} has no meta.properties that can be read, so its node is not known, and its replicas"
+                " have no role."
+            )
 
 
 def read_broker_directory(fs: FileSystem, path: Path) -> BrokerDirectory:

@@ -14,9 +14,10 @@ the first                                           none can be read: its reader
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidelog.inspect.compare.broker_directory import BrokerDirectory, open_replicas
 from tidelog.inspect.compare.partition_comparison import PartitionReplicas, choose_reference
@@ -33,6 +34,59 @@ class ChosenReplica:
     role: Role
     replicas: tuple[BrokerDirectory, ...]
     """All given directories with the partition, the chosen one included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenReplicas:
+    """The choice for all partitions that several given brokers have. Empty if there are none."""
+
+    chosen: Mapping[TopicPartition, Sequence[ChosenReplica]] = field(default_factory=dict)
+    placements: Mapping[TopicPartition, Placement] = field(default_factory=dict)
+    """The placements by the newest cluster metadata among the directories."""
+    note: str = ""
+    """A sentence about the source of leaders and in-sync replicas."""
+    warnings: Sequence[str] = ()
+
+    def is_chosen(self, path: Path, partition: TopicPartition) -> bool:
+        """Return True for the chosen replica, and for a partition without other replicas."""
+        found = self._group(path, partition)
+        return found is None or found.directory.path == path
+
+    def chosen_path(self, path: Path, partition: TopicPartition) -> Path | None:
+        """Return the directory of the chosen replica, or None if the partition has no other replicas."""
+        found = self._group(path, partition)
+        return None if found is None else found.directory.path
+
+    def role_of(self, path: Path, partition: TopicPartition) -> Role | None:
+        """Return the replica's role, or None if the partition has no other replicas."""
+        found, placement = self._group(path, partition), self.placements.get(partition)
+        if found is None or placement is None:
+            return None if found is None else Role.UNKNOWN
+        own = next(directory for directory in found.replicas if directory.path == path)
+        return placement.role_of(own.node_id, own.directory_id)
+
+    def notes(self, verb: str) -> Iterator[str]:
+        """Yield sentences about the choice. ``verb`` is the reader's, such as "counted"."""
+        if not self.chosen:
+            return
+        roles = Counter(one.role is Role.LEADER for group in self.chosen.values() for one in group)
+        replicas = "the leader's replica" if not roles[False] else "one replica"
+        yield (
+            f"{len(self.chosen):,} partitions lie in the directories of several brokers: each was {verb} once, from"
+            f" {replicas}."
+        )
+        if roles[False]:
+            yield (
+                f"Of {roles[False]:,} of them the leader's replica is not known or not given: the one with the newest"
+                " epoch and the highest log end was taken."
+            )
+        yield from self.warnings
+
+    def _group(self, path: Path, partition: TopicPartition) -> ChosenReplica | None:
+        for one in self.chosen.get(partition, ()):
+            if any(directory.path == path for directory in one.replicas):
+                return one
+        return None
 
 
 def replicated(directories: Iterable[BrokerDirectory]) -> dict[TopicPartition, list[tuple[BrokerDirectory, ...]]]:

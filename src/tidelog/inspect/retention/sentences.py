@@ -8,6 +8,7 @@ from tidelog.inspect.durations import UNITS, duration_text
 from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
 from tidelog.inspect.retention.survey import PartitionRetention
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.storage.log.change.retention import Deletion, RetentionRule, RetentionSegment, RetentionState
 from tidelog.storage.manager.survey.log_survey import HighWatermarkFrom, TimeFrom
 
@@ -114,7 +115,9 @@ def _clauses(found: PartitionRetention, state: RetentionState, outlook: SegmentO
         yield f"{_age(found, segment, state.now_ms)}, retention.ms is {limit_text(config.retention_ms)}"
     if Cause.WAITS in causes:
         yield f"segments are deleted oldest first, and segment {outlook.waits_for:,} stays until then"
-    if Cause.UNLIMITED_TIME in causes:
+    if found.partition.topic == CLUSTER_METADATA_TOPIC:
+        yield "the metadata log begins at its oldest snapshot: only segments below that are deleted"
+    elif Cause.UNLIMITED_TIME in causes:
         both = Cause.UNLIMITED_SIZE in causes
         yield "retention.ms and retention.bytes are -1" if both else "retention.ms is -1"
     if Cause.WITHIN_SIZE in causes:

@@ -7,17 +7,20 @@ too. The module only reads, several partitions in parallel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import Self
 
 from tidelog.inspect.retention.explain import SegmentOutlook, explain_retention
-from tidelog.model import CorruptRecordError, TidelogError, TopicPartition
+from tidelog.model import CancelledError, CorruptRecordError, TidelogError, TopicPartition
 from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.change.retention import RetentionState
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,
     TimeFrom,
@@ -43,6 +46,13 @@ class PartitionRetention:
     future: Mapping[int, TimestampOffset] = field(default_factory=dict)
     error: TidelogError | None = None
 
+    def judged(self, now_ms: int, settings: SourcedConfig) -> Self:
+        """Return the outlooks at a later moment, or with other settings. Nothing is read."""
+        if self.state is None:
+            return replace(self, settings=settings)
+        state = replace(self.state, now_ms=now_ms, config=settings.config)
+        return replace(self, settings=settings, state=state, outlooks=explain_retention(state))
+
 
 def survey_retention(
     fs: FileSystem,
@@ -56,21 +66,48 @@ def survey_retention(
     """Return one result per partition, sorted by name. Raise DirectoryError if the directory cannot be listed, or
     ConfigError."""
 
+    of_topic = cache(sources.of_topic)
+
     def survey(view: LogView, partition: TopicPartition, _tell: Advance) -> PartitionRetention:
-        of_topic = sources.of_topic(partition.topic)
-        try:
-            return while_files_move(view, lambda: _surveyed(view, partition, of_topic, sources, now_ms))
-        except TidelogError as error:
-            return PartitionRetention(partition=partition, settings=of_topic, error=error)
+        return survey_log(view, partition, of_topic(partition.topic), sources.metadata, now_ms=now_ms)
 
     return each_partition(fs, path, survey, only=only, threads=threads)
 
 
-def _surveyed(
-    view: LogView, partition: TopicPartition, settings: SourcedConfig, sources: SettingSources, now_ms: int
+def survey_log(
+    view: LogView,
+    partition: TopicPartition,
+    settings: SourcedConfig,
+    metadata: TopicMetadata,
+    *,
+    now_ms: int,
+    advance: Advance = lambda _bytes: None,
 ) -> PartitionRetention:
-    found = [survey_segment(view, segment) for segment in view.state.segments]
-    high_watermark, high_watermark_from = survey_high_watermark(view, partition, sources.metadata)
+    """Return the result for one log. A TidelogError of reading it is in the result.
+
+    ``advance`` receives the size of each surveyed ``.log``. Raise only the CancelledError of ``advance``.
+    """
+    try:
+        return while_files_move(view, lambda: _surveyed(view, partition, settings, metadata, now_ms, advance))
+    except CancelledError:
+        raise
+    except TidelogError as error:
+        return PartitionRetention(partition=partition, settings=settings, error=error)
+
+
+def _surveyed(
+    view: LogView,
+    partition: TopicPartition,
+    settings: SourcedConfig,
+    metadata: TopicMetadata,
+    now_ms: int,
+    advance: Advance,
+) -> PartitionRetention:
+    found = []
+    for segment in view.state.segments:
+        found.append(survey_segment(view, segment))
+        advance(segment.size)
+    high_watermark, high_watermark_from = survey_high_watermark(view, partition, metadata)
     state = RetentionState(
         segments=tuple(segment for segment, _ in found),
         config=settings.config,

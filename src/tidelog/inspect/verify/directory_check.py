@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tidelog.inspect.verify.finding import Finding, Severity
 from tidelog.inspect.verify.partition_check import KnownElsewhere, check_batches_file, check_partition
 from tidelog.inspect.verify.state_check import check_offset_in_log
-from tidelog.model import TidelogError, TopicPartition
+from tidelog.model import CancelledError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import INTERNAL_TOPICS
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.parallel import run_parallel, usable_processors
@@ -30,12 +31,13 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
-from tidelog.storage.log.view.directory_state import DirectoryCondition, read_directory_state
+from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
-from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, plan_directory
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
+from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 
 CHECKPOINTS = {
     RECOVERY_POINT_CHECKPOINT: "recovery point",
@@ -45,6 +47,13 @@ CHECKPOINTS = {
 }
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+SETTLED = "loads it as it is"
+"""The outlook on a log that a start does not change."""
+_PASSING_OUTLOOKS = {
+    DirectoryPurpose.DELETE: "deletes the directory",
+    DirectoryPurpose.STRAY: "leaves the directory alone",
+}
+"""The outlooks on directories that are not loaded as logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,40 +106,108 @@ def verify_directory(
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _bytes: None,
 ) -> VerifiedDirectory:
-    """Check a log directory. Raise DirectoryError if it cannot be listed. Every other error becomes a finding.
+    """Check a log directory. Raise DirectoryError if it cannot be listed, and the CancelledError of ``advance``.
 
-    ``advance`` receives the bytes read, one call at a time. ``threads`` defaults to the number of processors.
+    Every other error becomes a finding. ``advance`` receives the bytes read, one call at a time. ``threads`` defaults
+    to the number of processors.
     """
     fs = ReadOnlyFileSystem(fs)
-    state = read_directory_state(fs, path)
     wanted = None if only is None else frozenset(only)
-    plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), only=wanted)
-    plans = {part.topic_partition: part for part in plan.partitions if part.name == part.topic_partition.directory_name}
     partitions = [part for part in live_partitions(fs, path) if wanted is None or part in wanted]
     threads = threads or usable_processors()
-    ahead = len(partitions) < threads
-    advance = one_at_a_time(advance)
-    cleaned = _cleaned_partitions(fs, path)
-
-    def check(partition: TopicPartition) -> VerifiedPartition:
-        view = LogView(fs, path / partition.directory_name, directory_state=state)
-        policy = plan.metadata.settings_of(partition.topic).get("cleanup.policy", "")
-        known = KnownElsewhere(
-            topic_id=plan.metadata.topic_ids.get(partition.topic),
-            may_have_gaps=partition in cleaned or "compact" in policy or partition.topic in INTERNAL_TOPICS,
-        )
-        return _verify_partition(fs, view, partition, plans.get(partition), known, advance, ahead=ahead)
-
-    verified = tuple(run_parallel(check, partitions, name="verify", threads=threads))
+    check = _DirectoryCheck.of(fs, path, wanted, one_at_a_time(advance), ahead=len(partitions) < threads)
+    names = [part.directory_name for part in partitions]
+    verified = tuple(run_parallel(check.verify, names, name="verify", threads=threads))
     by_partition = {part.partition: part for part in verified}
     return VerifiedDirectory(
         path=path,
-        condition=state.condition.value,
+        condition=check.state.condition.value,
         partitions=verified,
-        findings=(*_newer_records(path, plan.metadata), *check_small_files(fs, path, by_partition))
+        findings=(*_newer_records(path, check.plan.metadata), *check_small_files(fs, path, by_partition))
         if wanted is None
         else (),
     )
+
+
+def verify_log(
+    fs: FileSystem, path: Path, name: str, advance: Callable[[int], None] = lambda _bytes: None
+) -> VerifiedPartition:
+    """Check the log in one directory of a log directory. The directory may be about to be added or removed.
+
+    Raise DirectoryError if the name is not a partition's, and the CancelledError of ``advance``.
+    """
+    fs = ReadOnlyFileSystem(fs)
+    wanted = frozenset({PartitionDirectoryName.parse(name).topic_partition})
+    return _DirectoryCheck.of(fs, path, wanted, advance, ahead=True).verify(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DirectoryCheck:
+    """The check of partitions of one log directory, with its small files as they were at the start."""
+
+    fs: FileSystem
+    path: Path
+    state: DirectoryState
+    plan: RecoverPlan
+    plans: Mapping[str, PartitionPlan]
+    """The plans by the names of directories."""
+    cleaned: frozenset[TopicPartition]
+    advance: Callable[[int], None]
+    ahead: bool
+
+    @classmethod
+    def of(
+        cls,
+        fs: FileSystem,
+        path: Path,
+        wanted: frozenset[TopicPartition] | None,
+        advance: Callable[[int], None],
+        *,
+        ahead: bool,
+    ) -> Self:
+        state = read_directory_state(fs, path)
+        plan = plan_directory(fs, path, RecoverOptions(now_ms=SYSTEM_CLOCK.now_ms()), only=wanted)
+        return cls(
+            fs=fs,
+            path=path,
+            state=state,
+            plan=plan,
+            plans={part.name: part for part in plan.partitions},
+            cleaned=_cleaned_partitions(fs, path),
+            advance=advance,
+            ahead=ahead,
+        )
+
+    def verify(self, name: str) -> VerifiedPartition:
+        parsed = PartitionDirectoryName.parse(name)
+        partition = parsed.topic_partition
+        view = LogView(self.fs, self.path / name, directory_state=self.state)
+        findings: list[Finding] = []
+        log_start = log_end = None
+        prospect = _PASSING_OUTLOOKS.get(parsed.purpose, "cannot be opened")
+        try:
+            known = self._known(partition)
+            findings += check_partition(self.fs, view, known, self.advance, ahead=self.ahead)
+            log_start, log_end = view.log_start, view.log_end
+            plan = self.plans.get(name)
+            prospect = outlook(plan, view) if plan is not None else prospect
+        except CancelledError:
+            raise
+        except TidelogError as error:
+            findings.append(Finding.of(error, view.directory))
+        return VerifiedPartition(
+            partition=partition,
+            directory=view.directory,
+            findings=tuple(findings),
+            log_start=log_start,
+            log_end=log_end,
+            outlook=prospect,
+        )
+
+    def _known(self, partition: TopicPartition) -> KnownElsewhere:
+        policy = self.plan.metadata.settings_of(partition.topic).get("cleanup.policy", "")
+        may_have_gaps = partition in self.cleaned or "compact" in policy or partition.topic in INTERNAL_TOPICS
+        return KnownElsewhere(topic_id=self.plan.metadata.topic_ids.get(partition.topic), may_have_gaps=may_have_gaps)
 
 
 def _newer_records(path: Path, metadata: TopicMetadata) -> Iterator[Finding]:
@@ -145,35 +222,6 @@ def _cleaned_partitions(fs: FileSystem, path: Path) -> frozenset[TopicPartition]
         return frozenset(OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT))
     except TidelogError:
         return frozenset()
-
-
-def _verify_partition(
-    fs: FileSystem,
-    view: LogView,
-    partition: TopicPartition,
-    plan: PartitionPlan | None,
-    known: KnownElsewhere,
-    advance: Callable[[int], None],
-    *,
-    ahead: bool,
-) -> VerifiedPartition:
-    findings: list[Finding] = []
-    log_start = log_end = None
-    prospect = "cannot be opened"
-    try:
-        findings += check_partition(fs, view, known, advance, ahead=ahead)
-        log_start, log_end = view.log_start, view.log_end
-        prospect = outlook(plan, view) if plan is not None else prospect
-    except TidelogError as error:
-        findings.append(Finding.of(error, view.directory))
-    return VerifiedPartition(
-        partition=partition,
-        directory=view.directory,
-        findings=tuple(findings),
-        log_start=log_start,
-        log_end=log_end,
-        outlook=prospect,
-    )
 
 
 def check_small_files(
@@ -236,7 +284,7 @@ def outlook(plan: PartitionPlan, view: LogView) -> str:
         )
         if tail.later_segments:
             deeds.append(f"deletes the {_count(tail.later_segments, 'segment')} after it")
-    return "; ".join(deeds) or "loads it as it is"
+    return "; ".join(deeds) or SETTLED
 
 
 def _count(number: int, noun: str) -> str:

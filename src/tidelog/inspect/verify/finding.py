@@ -25,6 +25,8 @@ class Finding:
     severity: Severity = Severity.ERROR
     position: int | None = None
     """The byte position in the file."""
+    end_position: int | None = None
+    """The position after the bytes that the finding is about, if it is about a range of a ``.log``."""
     offset: int | None = None
     """The log offset."""
     next_good_position: int | None = None

@@ -121,6 +121,7 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
                 path=reader.path,
                 message=f"the stored CRC {row.crc} of a batch of {row.size} bytes does not match its bytes",
                 position=row.position,
+                end_position=row.position + row.size,
                 offset=row.base_offset,
                 next_good_position=follower.position if follower and good else None,
                 next_good_offset=follower.base_offset if follower and good else None,
@@ -133,6 +134,7 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
                     f" {row.record_count} records in {row.size} bytes"
                 ),
                 position=row.position,
+                end_position=row.position + row.size,
                 offset=row.base_offset,
             )
 
@@ -147,6 +149,7 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
             path=reader.path,
             message=f"offsets {row.base_offset} to {row.last_offset} lie outside the segment that begins at {base}",
             position=row.position,
+            end_position=row.position + row.size,
             offset=row.base_offset,
         )
     for index in (np.flatnonzero(table.base_offset[1:] <= table.last_offset[:-1]) + 1).tolist():
@@ -155,6 +158,7 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
             path=reader.path,
             message=f"a batch begins at offset {row.base_offset}, the last ended at {table.last_offset[index - 1]}",
             position=row.position,
+            end_position=row.position + row.size,
             offset=row.base_offset,
         )
     epochs = table.leader_epoch
@@ -164,6 +168,7 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
             path=reader.path,
             message=f"leader epoch {row.leader_epoch} follows {epochs[index - 1]}: epochs never fall",
             position=row.position,
+            end_position=row.position + row.size,
             offset=row.base_offset,
         )
 
@@ -174,14 +179,19 @@ def _damage(reader: SegmentReader, stop: Stop, position: int, resume: int | None
     severity = Severity.WARNING if is_active else Severity.ERROR
     if resume is None and not any(tail):
         message = f"{rest} bytes of zeros follow the last batch, as preallocation or a lost write leaves them"
-        return Finding(path=reader.path, message=message, severity=severity, position=position)
+        return Finding(
+            path=reader.path, message=message, severity=severity, position=position, end_position=reader.size
+        )
     if resume is None and is_active and stop is Stop.PARTIAL:
         message = f"the last {rest} bytes are an incomplete batch, as an interrupted write leaves it"
-        return Finding(path=reader.path, message=message, severity=severity, position=position)
+        return Finding(
+            path=reader.path, message=message, severity=severity, position=position, end_position=reader.size
+        )
     return Finding(
         path=reader.path,
         message=f"no batch can be read here, {rest} bytes before the end of the file: {stop_reason(stop)}",
         position=position,
+        end_position=reader.size if resume is None else resume,
         next_good_position=resume,
         next_good_offset=None if resume is None else int.from_bytes(reader.read(resume, 8), "big"),
     )
@@ -198,8 +208,16 @@ def undecodable_batches(chunk: Chunk, path: Path) -> Iterator[Finding]:
         try:
             row = decode_chunk(chunk.buffer, table, decoder, base_position=chunk.base_position, first=row)
         except (CorruptRecordError, UnsupportedCompressionError) as error:
-            yield Finding(path=path, message=error.message, position=error.position, offset=error.offset)
-            row = _row_after(table.position, error.position, row)
+            after = _row_after(table.position, error.position, row)
+            bad = table.row(after - 1)
+            yield Finding(
+                path=path,
+                message=error.message,
+                position=error.position,
+                end_position=bad.position + bad.size,
+                offset=error.offset,
+            )
+            row = after
 
 
 def _row_after(positions: np.ndarray[tuple[int, ...], np.dtype[np.int64]], position: int | None, row: int) -> int:

@@ -22,7 +22,7 @@ from tidelog.inspect.verify.log_check import LogCheck, check_log
 from tidelog.inspect.verify.logged_aborts import logged_aborts
 from tidelog.inspect.verify.state_check import check_epochs
 from tidelog.kernel import BatchTable, Stop, scan_batches
-from tidelog.model import FileMissingError, TidelogError
+from tidelog.model import CancelledError, FileMissingError, TidelogError
 from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import PARTITION_METADATA_FILE, QUORUM_STATE_FILE, PartitionMetadata
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
@@ -89,6 +89,8 @@ def check_partition(
                 view.accept_validated(segment.base_offset, check.sound)
             is_unflushed = segment.base_offset >= unflushed
             _check_segment_files(fs, directory, segment, check, walk, epochs, is_unflushed=is_unflushed)
+        except CancelledError:
+            raise
         except FileMissingError as error:
             walk.findings.append(Finding.of(error, directory, Severity.NOTE))  # a broker removed it meanwhile
         except TidelogError as error:

@@ -114,6 +114,10 @@ class GroupCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [owned.shard for owned in self._partitions.values()]
 
+    def shards(self) -> list[OwnedShard]:
+        """Return the partitions of ``__consumer_offsets`` that this broker leads, in every state."""
+        return list(self._partitions.values())
+
     def samples(self) -> Iterator[Sample]:
         """Return the coordinator's metrics. Thread rule: any thread."""
         return group_samples(list(self._partitions.values()), self._counts)

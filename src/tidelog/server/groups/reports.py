@@ -36,13 +36,13 @@ def listed_groups(groups: GroupMap, states: Collection[str], types: Collection[s
     return [
         {
             "group_id": group.group_id,
-            "protocol_type": _protocol_type(group),
+            "protocol_type": group_protocol_type(group),
             "group_state": str(group.state),
-            "group_type": _type(group),
+            "group_type": group_type(group),
         }
         for group in groups.values()
         if (not wanted_states or group.state.lower() in wanted_states)
-        and (not wanted_types or _type(group) in wanted_types)
+        and (not wanted_types or group_type(group) in wanted_types)
     ]
 
 
@@ -125,13 +125,15 @@ def _described_partitions(partitions: Partitions, topics: Topics) -> wire.Consum
     }
 
 
-def _protocol_type(group: Group) -> str:
+def group_protocol_type(group: Group) -> str:
+    """Return the protocol type for ListGroups, such as ``consumer`` or ``connect``. It is empty if there is none."""
     if isinstance(group, UnservedGroup):
         return group.type
     return PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
 
 
-def _type(group: Group) -> str:
+def group_type(group: Group) -> str:
+    """Return Kafka's name of the type: classic, consumer, share or streams."""
     if isinstance(group, UnservedGroup):
         return group.type
     return "classic" if isinstance(group, ClassicGroup) else "consumer"

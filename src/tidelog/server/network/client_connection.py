@@ -14,7 +14,8 @@ CLOSE_AFTER_RESPONSE: Final = -1
 
 @dataclass(slots=True, kw_only=True)
 class ClientConnection:
-    """A connection's client. The fields up to ``connection_id`` are constant."""
+    """A connection's client. The fields up to ``connection_id`` are constant. ``RequestTimes`` sets the fields of the
+    last part; nothing sets them while no pages about the broker are served."""
 
     host: str
     """The IP address."""
@@ -37,6 +38,17 @@ class ClientConnection:
     is_exempt: bool = False
     """True if the current request does not count for the client's request quota. The dispatcher resets it for each
     request. A handler sets it before it first waits, so that all of the request's time is exempt."""
+    client_id: str | None = None
+    """The client id of the first request."""
+    api: int = -1
+    """The number of the last request's API, or -1."""
+    begun_s: float = 0.0
+    """The beginning of the last request that waits, by ``time.perf_counter``."""
+    requests: int = 0
+    bytes_in: int = 0
+    """The bytes of requests without their length prefixes."""
+    bytes_out: int = 0
+    """The bytes of responses."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -118,6 +118,7 @@ class Connection:
         "client",
         "is_closed",
         "last_active_ms",
+        "opened_ms",
     )
 
     def __init__(
@@ -141,7 +142,7 @@ class Connection:
         self._is_reading = self._is_writing = self._has_turn = False
         self.client = client
         self.is_closed = False
-        self.last_active_ms = owner.timers.monotonic_ms()
+        self.last_active_ms = self.opened_ms = owner.timers.monotonic_ms()
         self._start_reading()
 
     @property
@@ -158,6 +159,17 @@ class Connection:
     def is_writing(self) -> bool:
         """True if it waits until the client takes more bytes."""
         return self._is_writing
+
+    @property
+    def state(self) -> str:
+        """The name of its state in the module's table."""
+        if self.is_closed:
+            return "closed"
+        if self._throttle_timer is not None:
+            return "throttled"
+        if self._is_writing:
+            return "writing"
+        return "reading" if self._pending is None else "working"
 
     @property
     def request_bytes(self) -> int:

@@ -64,6 +64,11 @@ class ClientQuotas:
         self._quotas = {entity: dict(limits) for entity, limits in quotas.items() if entity[0][0] != "ip"}
         self.is_on = bool(self._quotas)
 
+    def limit_of(self, key: str, user: str, client_id: str) -> float | None:
+        """Return the limit that applies to a client, or None."""
+        found = find_quota(self._quotas, key, user, client_id)
+        return None if found is None else found.limit
+
     def throttle(self, context: RequestContext, *, produced: int = 0, fetched: int = 0) -> int:
         """Count the bytes ``produced`` and ``fetched``, and return the client's throttle time in ms. The client's
         connection is not read for that time."""

@@ -178,6 +178,11 @@ class FetcherManager:
         """The one-minute rate of requests of each fetcher."""
         return [stats.request_rate for stats in list(self._stats.values())]
 
+    def rates(self, key: FetcherKey) -> tuple[float, float]:
+        """Return a fetcher's one-minute rates of requests and of bytes."""
+        stats = self._stats.get(key)
+        return (0.0, 0.0) if stats is None else (stats.request_rate, stats.byte_rate)
+
     # --- the executor of commands ---
 
     def prepare(self, replica: PartitionFollower, commands: Sequence[LogCommand]) -> None:

@@ -58,6 +58,10 @@ class FetcherStats:
     def request_rate(self) -> float:
         return self._requests.values()["OneMinuteRate"]
 
+    @property
+    def byte_rate(self) -> float:
+        return self._bytes.values()["OneMinuteRate"]
+
     def remove(self) -> None:
         for name in self._names:
             self._registry.remove(name)

@@ -62,6 +62,11 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._operations) + len(self._replications)
 
+    @property
+    def replications(self) -> int:
+        """The number of operations that wait for replication."""
+        return len(self._replications)
+
     def add(self, operation: DelayedOperation, condition: Callable[[], bool], *, is_replication: bool = False) -> None:
         """Add an operation. ``is_replication``: an append without a move of the high watermark cannot complete it."""
         (self._replications if is_replication else self._operations)[operation] = condition

@@ -247,6 +247,10 @@ class ReplicaManager:
             )
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on broker {self._node_id}")
 
+    def find(self, topic_partition: TopicPartition) -> Partition | None:
+        """Return the partition, or None if it is not served here."""
+        return self._partitions.get(topic_partition)
+
     def by_topic_id(self, topic_id: uuid.UUID | None, number: int) -> Partition:
         """Return the partition as ``partition`` does. Raise ApiError(UNKNOWN_TOPIC_ID) if the topic id is unknown."""
         topic = None

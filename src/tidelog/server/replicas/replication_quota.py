@@ -97,7 +97,17 @@ class ReplicationQuota:
             self._throttled.pop(topic, None)
 
     def samples(self) -> Iterator[Sample]:
-        yield Sample.gauge(RATES[self._side].named(), self._rate.seen_per_second(self._setup.now_ms()))
+        yield Sample.gauge(RATES[self._side].named(), self.rate)
+
+    @property
+    def limit(self) -> int | None:
+        """The bytes a second that this broker's throttled replicas may have, or None."""
+        return self._limit
+
+    @property
+    def rate(self) -> float:
+        """The bytes a second of throttled replicas. Thread rule: any thread."""
+        return self._rate.seen_per_second(self._setup.now_ms())
 
     @property
     def _limit(self) -> int | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidelog.model import TopicPartition
 from tidelog.record.internal_records.committed_offset import OffsetAndMetadata, offset_tombstone
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.server.groups.records.classic_records import group_tombstone
@@ -37,22 +38,28 @@ def expired_records(group: Group, offsets: OffsetStore, *, now_ms: int, retentio
     """Return the tombstones of one group's expired offsets, and of the group itself if it is no longer needed."""
     if isinstance(group, UnservedGroup) and not group.can_be_deleted:
         return []
-    counts_from = _counts_from(group)
-    committed = offsets.of_group(group.group_id)
-    if committed and counts_from is None:
-        return []
-    gone = [
-        partition
-        for partition, one in committed.items()
-        if counts_from is not None
-        and not group.is_subscribed(partition.topic)
-        and not offsets.has_pending(group.group_id, partition)
-        and _is_over(one, counts_from, now_ms, retention_ms)
-    ]
+    times = expiry_times(group, offsets, retention_ms=retention_ms)
+    gone = [partition for partition, expires_ms in times.items() if expires_ms is not None and now_ms >= expires_ms]
     records = [offset_tombstone(group.group_id, partition) for partition in gone]
-    if group.is_empty and len(gone) == len(committed) and not offsets.has_pending(group.group_id):
+    if group.is_empty and len(gone) == len(times) and not offsets.has_pending(group.group_id):
         records += removal_records(group)
     return records
+
+
+def expiry_times(group: Group, offsets: OffsetStore, *, retention_ms: int) -> dict[TopicPartition, int | None]:
+    """Return the time in ms at which each committed offset expires if nothing changes, or None for never."""
+    counts_from = _counts_from(group)
+    is_kept = counts_from is None or (isinstance(group, UnservedGroup) and not group.can_be_deleted)
+    times: dict[TopicPartition, int | None] = {}
+    for partition, committed in offsets.of_group(group.group_id).items():
+        stays = is_kept or group.is_subscribed(partition.topic) or offsets.has_pending(group.group_id, partition)
+        if stays or counts_from is None:
+            times[partition] = None
+        else:
+            times[partition] = (
+                counts_from(committed) + retention_ms if committed.expire_ms is None else committed.expire_ms
+            )
+    return times
 
 
 def removal_records(group: Group) -> list[GroupRecord]:
@@ -71,9 +78,3 @@ def _counts_from(group: Group) -> CountsFrom | None:
         if not knows_topics or group.state is not ClassicState.STABLE:
             return None
     return lambda committed: committed.commit_ms
-
-
-def _is_over(committed: OffsetAndMetadata, counts_from: CountsFrom, now_ms: int, retention_ms: int) -> bool:
-    if committed.expire_ms is not None:
-        return now_ms >= committed.expire_ms
-    return now_ms - counts_from(committed) >= retention_ms

@@ -52,9 +52,18 @@ class UnservedGroup:
         return record.value is not None or record.number != _GROUP_RECORDS[self.type]
 
     @property
-    def is_empty(self) -> bool:
+    def records(self) -> list[GroupRecord]:
+        """The newest record of each key."""
+        return list(self._records.values())
+
+    @property
+    def member_ids(self) -> list[str]:
         number = _MEMBER_RECORDS[self.type]
-        return not any(record.number == number for record in self._records.values())
+        return [record.key["memberId"] for record in self._records.values() if record.number == number]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.member_ids
 
     @property
     def can_be_deleted(self) -> bool:
@@ -66,10 +75,16 @@ class UnservedGroup:
         """The state for ListGroups, as in Kafka. A streams group's topology and its members' tasks are ignored."""
         if self.is_empty:
             return "Empty"
-        is_assigned = self.type is UnservedType.SHARE or self._epoch(_GROUP_RECORDS, "epoch") <= self._epoch(
-            _TARGET_RECORDS, "assignmentEpoch"
-        )
+        is_assigned = self.type is UnservedType.SHARE or self.group_epoch <= self.assignment_epoch
         return "Stable" if is_assigned else "Assigning"
+
+    @property
+    def group_epoch(self) -> int:
+        return self._epoch(_GROUP_RECORDS, "epoch")
+
+    @property
+    def assignment_epoch(self) -> int:
+        return self._epoch(_TARGET_RECORDS, "assignmentEpoch")
 
     def is_subscribed(self, topic: str) -> bool:
         """Return True if the group has members: only they know the topics that they read."""

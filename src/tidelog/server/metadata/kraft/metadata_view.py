@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.record.internal_records.metadata_tables import MESSAGES
+from tidelog.runtime.progress import Advance
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.batches import chunk_batches
 from tidelog.server.metadata.kraft.quorum import Voters, past_voters
@@ -45,12 +46,19 @@ class MetadataView:
     """True if the log has no metadata record. The image then has the first records of the new cluster."""
 
 
-def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool = True) -> MetadataView | None:
+def read_metadata(
+    fs: FileSystem,
+    log_directory: Path,
+    *,
+    with_partitions: bool = True,
+    advance: Advance = lambda _bytes: None,
+) -> MetadataView | None:
     """Return the view, or None if there is neither a metadata log nor a ``bootstrap.checkpoint``.
 
-    If ``with_partitions`` is False, topics have no partitions, and a large log is read in a fraction of the time. Raise
-    CheckpointError if a snapshot or ``quorum-state`` cannot be read. Raise CorruptRecordError if a record is not valid
-    or contradicts the records before it. Records of a later release are in the image's ``skipped_records``.
+    If ``with_partitions`` is False, topics have no partitions, and a large log is read in a fraction of the time.
+    ``advance`` receives the bytes of the log as they are read. Raise CheckpointError if a snapshot or ``quorum-state``
+    cannot be read. Raise CorruptRecordError if a record is not valid or contradicts the records before it. Records of a
+    later release are in the image's ``skipped_records``.
     """
     directory = log_directory / METADATA_DIRECTORY
     has_log = fs.exists(directory)
@@ -70,6 +78,7 @@ def read_metadata(fs: FileSystem, log_directory: Path, *, with_partitions: bool 
         for batch in chunk_batches(chunk, start_offset=start_offset, skipped_types=skipped_types):
             replay.apply(batch)
             end_offset, epoch = batch.last_offset + 1, max(epoch, batch.epoch)
+        advance(len(chunk.buffer))
     is_empty = replay.is_empty
     replay.apply_bootstrap(read_bootstrap_records(fs, log_directory) if is_empty else ())
     return MetadataView(

@@ -74,6 +74,11 @@ class ControllerRole:
     def is_active(self) -> bool:
         return self._epoch is not None
 
+    @property
+    def controller_epoch(self) -> int | None:
+        """The epoch of this broker's election, or None while another broker is the controller."""
+        return self._controller_epoch if self.is_active else None
+
     def stand(self) -> None:
         """Take part in elections from now on: this broker is registered."""
         self._may_stand = True

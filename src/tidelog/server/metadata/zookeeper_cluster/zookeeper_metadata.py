@@ -227,8 +227,7 @@ class ZooKeeperMetadata(Administration):
         self._registration.give_up()
         try:
             await self._changer.change_valid(
-                lambda image: duty_rules.hand_over(image, self._settings, node_id),
-                timeout_ms=_HAND_OVER_TIMEOUT_MS,
+                lambda image: duty_rules.hand_over(image, self._settings, node_id), timeout_ms=_HAND_OVER_TIMEOUT_MS
             )
             await self._registration.end(_HAND_OVER_TIMEOUT_MS)
         except TidelogError as error:
@@ -285,6 +284,11 @@ class ZooKeeperMetadata(Administration):
     @property
     def is_controller(self) -> bool:
         return self._role.is_active
+
+    @property
+    def controller_epoch(self) -> int | None:
+        """The epoch of this broker as the controller, or None while another broker is the controller."""
+        return self._role.controller_epoch
 
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of the session with ZooKeeper."""
@@ -358,10 +362,7 @@ class ZooKeeperMetadata(Administration):
         )
 
     async def _change(
-        self,
-        decide: Callable[[MetadataImage], Decision[T]],
-        validate_only: bool = False,
-        timeout_ms: int | None = None,
+        self, decide: Callable[[MetadataImage], Decision[T]], validate_only: bool = False, timeout_ms: int | None = None
     ) -> T:
         return await self._changer.change(decide, validate_only=validate_only, timeout_ms=timeout_ms)
 
@@ -446,9 +447,7 @@ class ZooKeeperMetadata(Administration):
 
     def _start_periodic_duties(self) -> None:
         elections = election_tasks(
-            self._setup.config,
-            elect_leaderless=self._role.elect_leaderless,
-            balance_leaders=self._role.balance_leaders,
+            self._setup.config, elect_leaderless=self._role.elect_leaderless, balance_leaders=self._role.balance_leaders
         )
         announcements = PeriodicTask(
             name="delete old announcements", interval_ms=ANNOUNCEMENTS_MS, step=self._delete_announcements

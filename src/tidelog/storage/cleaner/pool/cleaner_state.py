@@ -129,6 +129,14 @@ class CleanerState:
         """The ms since the last search for a log to clean."""
         return self._clock.now_ms() - self._last_run_ms
 
+    def states(self) -> dict[TopicPartition, LogCleaningState]:
+        """Return the partitions that are taken or paused at this moment. The call takes no lock."""
+        return dict(self._states)
+
+    def set_aside(self) -> dict[TopicPartition, Uncleanable]:
+        """Return the logs that were set aside, also if their cause may be gone. The call takes no lock."""
+        return dict(self._uncleanable)
+
     # --- taking partitions ---
 
     def take_filthiest(self) -> LogToClean | None:

@@ -37,13 +37,14 @@ from tidelog.model import (
     TopicPartition,
 )
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
+from tidelog.runtime.progress import Advance
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ALL_COLUMNS, ColumnChoice, ColumnChunk, column_chunks
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.view.record_count import RecordCount, count_records
-from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream
+from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream, counted
 from tidelog.storage.log.view.splits import Split, plan_splits
 from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
 from tidelog.storage.log.view.view_producers import Resume, ViewTransactions, read_transactions
@@ -104,6 +105,16 @@ class LogView:
         self._state = self._load()
         self._transactions = {}
         return self._state
+
+    def renewed(self, directory_state: DirectoryState) -> LogView:
+        """Return a view of the files as they are now. It need not read the transactions again that this view knows.
+
+        A log start below the one before is that of another log: the topic was deleted and made again.
+        """
+        view = LogView(self.fs, self.directory, directory_state=directory_state)
+        if self._state is not None and view.log_start >= self._state.log_start:
+            view._resume = self._resume
+        return view
 
     def _load(self) -> ViewState:
         directory_state, partition = self.directory_state, self.topic_partition
@@ -239,7 +250,9 @@ class LogView:
             return column_chunks(stream, choice, wanted.start, wanted.end, on_skipped=stream.stats.count)
         return column_chunks(read_ahead(stream), choice, wanted.start, wanted.end)
 
-    def count_between(self, start: int | None = None, end: int | None = None) -> RecordCount:
+    def count_between(
+        self, start: int | None = None, end: int | None = None, *, advance: Advance = lambda _bytes: None
+    ) -> RecordCount:
         """Count the records in ``[start, end)`` exactly, by default from the high watermark to the log end.
 
         Raise OffsetOutOfRangeError for a bound outside [log start, log end], ValueError for an end below the start.
@@ -253,7 +266,8 @@ class LogView:
                 )
         if last < first:
             raise ValueError(f"the range [{first}, {last}) ends before it begins")
-        return count_records(self.batches(ReadRange(start=first, end=last, control=True)), first, last)
+        batches = self.batches(ReadRange(start=first, end=last, control=True))
+        return count_records(counted(batches, advance), first, last)
 
     def offset_for_timestamp(
         self,

@@ -17,7 +17,7 @@ Thread rule: one thread for a stream; many streams may share a state source.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -27,6 +27,7 @@ import numpy as np
 from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError, OffsetOutOfRangeError
 from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.transaction_scan import AbortedRanges
@@ -306,6 +307,13 @@ class RowStream:
         if attributes & TRANSACTIONAL_FLAG and aborted is not None:
             unwanted |= aborted.hits(table)
         return table.take(~unwanted) if unwanted.any() else table
+
+
+def counted(rows: Iterable[Rows], advance: Advance) -> Iterator[Rows]:
+    """Yield the rows, and pass the bytes of their batches to ``advance`` first."""
+    for one in rows:
+        advance(int(one.table.size.sum()))
+        yield one
 
 
 def valid_rows(table: BatchTable, last_offset: int, end_offset: int) -> int:

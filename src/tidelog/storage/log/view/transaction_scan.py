@@ -112,6 +112,14 @@ class CompletedTransactions:
         return len(self.producer_id)
 
 
+class UnstableTransaction(NamedTuple):
+    """A transaction that is open, or whose marker is not below the high watermark."""
+
+    first_offset: int
+    producer_id: int
+    is_open: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TransactionScan:
     """The transactions of a run of batches."""
@@ -122,9 +130,17 @@ class TransactionScan:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the lowest offset of a transaction that is open, or whose marker is not below the high watermark."""
-        candidates = list(self.open.values())
-        unreplicated = self.completed.first_offset[self.completed.last_offset >= high_watermark]
-        candidates.extend(unreplicated.tolist())
+        found = self.first_unstable(high_watermark)
+        return None if found is None else found.first_offset
+
+    def first_unstable(self, high_watermark: int) -> UnstableTransaction | None:
+        """Return the first transaction that is open, or whose marker is not below the high watermark."""
+        candidates = [UnstableTransaction(offset, producer_id, True) for producer_id, offset in self.open.items()]
+        unreplicated = np.flatnonzero(self.completed.last_offset >= high_watermark)
+        if len(unreplicated):
+            first = int(unreplicated[np.argmin(self.completed.first_offset[unreplicated])])
+            offset, producer_id = self.completed.first_offset[first], self.completed.producer_id[first]
+            candidates.append(UnstableTransaction(int(offset), int(producer_id), False))
         return min(candidates, default=None)
 
 

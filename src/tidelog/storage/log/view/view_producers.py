@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.model import FileMissingError, IndexCorruptError, SnapshotCorruptError
+from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import read_whole
 from tidelog.storage.index.transaction_index import AbortedTxn, TransactionIndexReader
 from tidelog.storage.log.view.directory_state import DirectoryCondition
-from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream, StateSource
+from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream, StateSource, counted
 from tidelog.storage.log.view.transaction_scan import (
     AbortedRanges,
     TransactionRows,
@@ -76,7 +77,15 @@ def _first_offset(state: ViewState) -> int:
     return state.segments.first.base_offset if len(state.segments) else state.log_start
 
 
-def read_producers(source: StateSource, end: int | None = None) -> Mapping[int, ProducerEntry]:
+def newest_snapshot(source: StateSource) -> KnownProducers | None:
+    """Return the newest readable snapshot that a read trusts, or None."""
+    state = source.state
+    return _newest_snapshot(source, state, _snapshot_bound(state, state.log_end.message_offset))
+
+
+def read_producers(
+    source: StateSource, end: int | None = None, *, advance: Advance = lambda _bytes: None
+) -> Mapping[int, ProducerEntry]:
     """Return the producers at ``end`` by id, by default at the log end. A batch that begins below the end counts.
 
     Raise CorruptRecordError if a batch to replay is damaged, and InvalidTransactionStateError if it lies outside its
@@ -92,7 +101,7 @@ def read_producers(source: StateSource, end: int | None = None) -> Mapping[int, 
     replayed = ProducerState()
     for entry in known.entries:
         replayed.load_entry(entry)
-    for rows in RowStream(source, ReadRange(start=known.offset, end=end, control=True)):
+    for rows in counted(RowStream(source, ReadRange(start=known.offset, end=end, control=True)), advance):
         replayed.replay(rows.buffer, rows.table, base_position=rows.base_position)
     return replayed.producers
 

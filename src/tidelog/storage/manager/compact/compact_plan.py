@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from tidelog.model import CheckpointError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.runtime.parallel import run_parallel
-from tidelog.runtime.progress import Advance
+from tidelog.runtime.progress import Advance, one_at_a_time
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.cleaner.cleaner_settings import CleanerSettings
 from tidelog.storage.cleaner.plan.log_facts import facts_of_view
@@ -35,6 +36,7 @@ from tidelog.storage.log.change.retention import RetentionSegment
 from tidelog.storage.log.view.directory_state import DirectoryState, read_directory_state
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
+from tidelog.storage.log.view.transaction_scan import UnstableTransaction
 from tidelog.storage.manager.compact.obstacles import Obstacle, find_obstacles
 from tidelog.storage.manager.survey.log_survey import (
     HighWatermarkFrom,
@@ -64,6 +66,8 @@ class CompactionOutlook:
     plan: LogPlan | None = None
     high_watermark: int = 0
     high_watermark_from: HighWatermarkFrom = HighWatermarkFrom.LOG_END
+    unstable: UnstableTransaction | None = None
+    """The transaction that sets the last stable offset, or None if that is the high watermark."""
     segments: tuple[RetentionSegment, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     error: TidelogError | None = None
@@ -125,16 +129,25 @@ def plan_compaction(
     *,
     only: Iterable[TopicPartition] | None = None,
     held_here: bool = False,
+    advance: Advance = lambda _logs: None,
 ) -> CompactPlan:
     """Plan a log directory. Raise DirectoryError if it cannot be listed, ConfigError for invalid settings.
 
     ``held_here`` means that the caller holds the directory's lock, so the last owner's marker decides its condition.
+    ``advance`` receives the number of finished logs.
     """
     state = read_directory_state(fs, path, held_here=held_here)
     last_clean, warning = _last_clean_offsets(fs, path)
+    of_topic = cache(options.sources.of_topic)
+    advance = one_at_a_time(advance)
+
+    def finished(view: LogView, partition: TopicPartition, tell: Advance) -> CompactionOutlook:
+        found = outlook(view, partition, tell)
+        advance(1)
+        return found
 
     def outlook(view: LogView, partition: TopicPartition, _tell: Advance) -> CompactionOutlook:
-        settings = options.sources.of_topic(partition.topic)
+        settings = of_topic(partition.topic)
         if not settings.config.is_compacted:
             return CompactionOutlook(partition=partition, settings=settings)
         bare = CompactionOutlook(partition=partition, settings=settings)
@@ -143,7 +156,7 @@ def plan_compaction(
         except TidelogError as error:
             return replace(bare, error=error)
 
-    logs = each_partition(fs, path, outlook, only=only, state=state, threads=options.threads)
+    logs = each_partition(fs, path, finished, only=only, state=state, threads=options.threads)
     return CompactPlan(
         path=path,
         state=state,
@@ -189,6 +202,7 @@ def _outlook(
         plan=plan_log(facts),
         high_watermark=high_watermark,
         high_watermark_from=known_from,
+        unstable=view.transactions(high_watermark).scan.first_unstable(high_watermark),
         segments=segments,
     )
 

@@ -167,6 +167,15 @@ def plan_directory(
     )
 
 
+def plan_log(
+    fs: FileSystem, path: Path, name: str, options: RecoverOptions, *, state: DirectoryState, metadata: TopicMetadata
+) -> PartitionPlan:
+    """Plan one log of a log directory whose state and cluster metadata are known. ``name`` is its directory's name."""
+    fs = ReadOnlyFileSystem(fs)
+    planner = _Planner(fs, path, options, state, metadata, _node_id(fs, path))
+    return planner.plan_partition(name, PartitionDirectoryName.parse(name).topic_partition)
+
+
 def _metadata(fs: FileSystem, path: Path, options: RecoverOptions) -> TopicMetadata:
     if not options.use_cluster_metadata:
         return TopicMetadata()

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
@@ -32,12 +33,12 @@ from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIREC
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata, read_topic_metadata
 
 DEFAULT_ORIGIN = "default"
+TOPIC_ORIGIN = "topic"
 COMMAND_LINE_ORIGIN = "--config"
 TOPIC_CONFIG_ORIGIN = "--topic-config"
 
 _PRODUCER_KEY = "producer.id.expiration.ms"
 _INTERNAL_ORIGIN = "default of this topic"
-_TOPIC_ORIGIN = "topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
 _CHECKED = (COMMAND_LINE_ORIGIN, TOPIC_CONFIG_ORIGIN)
 """An unknown key from these sources is an error."""
@@ -49,6 +50,13 @@ class SourcedConfig:
 
     config: LogConfig
     origins: Mapping[str, str]
+
+
+class SourcedText(NamedTuple):
+    """A setting as its source has it."""
+
+    text: str
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +85,21 @@ class SettingSources:
             origins.update(dict.fromkeys(properties.keys() & origins.keys(), origin))
         return SourcedConfig(config=config, origins=origins)
 
+    def texts_of_topic(self, topic: str) -> dict[str, SourcedText]:
+        """Return the settings with a source other than Kafka's default, by key, unchecked and also without a known key.
+        The metadata log has none. Raise ConfigError for a broker setting that cannot be converted."""
+        found: dict[str, SourcedText] = {}
+        if topic != CLUSTER_METADATA_TOPIC:
+            for properties, origin in self._layers(topic):
+                found.update({key: SourcedText(text, origin) for key, text in properties.items()})
+        return found
+
     def _layers(self, topic: str) -> Iterable[tuple[Mapping[str, str], str]]:
         """Yield the sources in the sequence of the module's list, in topic keys."""
         yield {"cleanup.policy": "compact"} if topic in COMPACTED_TOPICS else {}, _INTERNAL_ORIGIN
         for key, value, origin in self._broker_settings():
             yield {key: value}, origin
-        yield self.metadata.topic_settings.get(topic, {}), _TOPIC_ORIGIN
+        yield self.metadata.topic_settings.get(topic, {}), TOPIC_ORIGIN
         yield {key: text for key, text in self.file.items() if key in TOPIC_KEYS}, self.file_name
         yield self.overrides, COMMAND_LINE_ORIGIN
         yield self.topic_overrides.get(topic, {}), TOPIC_CONFIG_ORIGIN

@@ -1,4 +1,4 @@
-"""The rows of ``tidelog metadata``, with the fields of each kind.
+"""The rows of ``tidelog metadata`` and of the inspector's metadata page, with the fields of each kind.
 
 The rows come from the records of the metadata image, so that nothing is left out. The fields never contain keys of
 SCRAM users, or values of broker settings that are passwords or unknown. This module is pure.

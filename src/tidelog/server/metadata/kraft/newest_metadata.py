@@ -1,7 +1,7 @@
 """The newest cluster metadata in several brokers' log directories, and the placement of partitions by it.
 
-Every broker has a copy of the metadata log, and a copy may lag. The newest one has the highest epoch, and then the
-highest end, as in an election of the quorum.
+Every broker has a copy of the metadata log, and a copy may lag; ``inspect.metadata_copies`` tells which is the newest.
+Reads only. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.inspect.compare import Placement
+from tidelog.inspect.metadata_copies import newest_first, survey_metadata_copy
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.kraft.metadata_view import MetadataView, read_metadata
 from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
-from tidelog.server.metadata.zookeeper.translation import ZooKeeperCluster
 from tidelog.storage.fs import BY_PATH
 
 _NO_DIRECTORIES = frozenset({LOST, MIGRATING, UNASSIGNED})
@@ -50,26 +50,27 @@ class NewestMetadata:
 
 
 def read_newest_metadata(paths: Iterable[Path]) -> NewestMetadata:
-    """Read the metadata of each log directory, and return the newest. Never raise a TidelogError."""
-    views: list[MetadataView] = []
-    warnings = []
-    for path in paths:
+    """Read the newest of the log directories' copies that can be read. Never raise a TidelogError."""
+    copies = [copy for path in paths if (copy := survey_metadata_copy(BY_PATH, path)) is not None]
+    warnings = [_warning(copy.log_directory, copy.error) for copy in copies if copy.error is not None]
+    for copy in newest_first(copy for copy in copies if copy.error is None):
         try:
-            view = read_metadata(BY_PATH, path)
+            view = read_metadata(BY_PATH, copy.log_directory)
         except TidelogError as error:
-            warnings.append(f"Warning: the metadata in {path} cannot be read: {error}.")
+            warnings.append(_warning(copy.log_directory, error))
             continue
         if view is not None and not view.is_empty:
-            views.append(view)
-    newest = max(views, key=lambda view: (view.epoch, view.end_offset), default=None)
-    return NewestMetadata(
-        view=newest, warnings=tuple(warnings), placements={} if newest is None else placements_of(newest.image)
-    )
+            return NewestMetadata(view=view, warnings=tuple(warnings), placements=placements_of(view.image))
+    return NewestMetadata(warnings=tuple(warnings))
 
 
-def metadata_of(cluster: ZooKeeperCluster) -> NewestMetadata:
-    """Return the metadata of a cluster with ZooKeeper."""
-    return NewestMetadata(source="ZooKeeper", placements=placements_of(cluster.image()))
+def _warning(path: Path, error: TidelogError) -> str:
+    return f"Warning: the metadata in {path} cannot be read: {error}."
+
+
+def metadata_of(image: MetadataImage, source: str) -> NewestMetadata:
+    """Return the metadata of an image that is in no log directory, such as ZooKeeper's."""
+    return NewestMetadata(source=source, placements=placements_of(image))
 
 
 def placements_of(image: MetadataImage) -> dict[TopicPartition, Placement]:

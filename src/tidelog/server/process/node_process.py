@@ -17,6 +17,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
@@ -31,26 +32,40 @@ from tidelog.server.network.endpoint import is_broker, is_controller
 from tidelog.server.start_settings import StartSettings
 from tidelog.storage.fs import LOCAL
 
+Accompany = Callable[[ClusterNode], AbstractAsyncContextManager[object]]
+"""Returns a context that is entered before the node's start and left after its stop."""
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128
 """The base of the exit code: shells report 128 plus the signal's number for a process that a signal ended."""
 
 
+def _alone(_node: ClusterNode) -> AbstractAsyncContextManager[object]:
+    return nullcontext()
+
+
 def serve(
-    config: BrokerConfig, *, on_ready: Callable[[ClusterNode], None], opens_controller: bool = True
+    config: BrokerConfig,
+    *,
+    on_ready: Callable[[ClusterNode], None],
+    opens_controller: bool = True,
+    accompany: Accompany = _alone,
 ) -> str | None:
     """Serve until a signal comes and return None, or until a fatal failure and return the reason.
 
     ``on_ready`` is called when clients are served. ``opens_controller`` opens the listeners of a controller that is
-    also a broker. Raise the errors of ``ClusterNode.start``.
+    also a broker. ``accompany`` returns a context around the life of the node, as that of the inspector's pages. Raise
+    the errors of ``ClusterNode.start``.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if config.uses_zookeeper:
-            return runner.run(_serve_with_zookeeper(config, on_ready))
-        return runner.run(_serve(_node(config, opens_controller=opens_controller), on_ready))
+            return runner.run(_serve_with_zookeeper(config, on_ready, accompany))
+        return runner.run(_serve(_node(config, opens_controller=opens_controller), on_ready, accompany))
 
 
-async def _serve_with_zookeeper(config: BrokerConfig, on_ready: Callable[[ClusterNode], None]) -> str | None:
+async def _serve_with_zookeeper(
+    config: BrokerConfig, on_ready: Callable[[ClusterNode], None], accompany: Accompany
+) -> str | None:
     """Serve as a broker that keeps its metadata in ZooKeeper. Its id may come from ZooKeeper, too."""
     from tidelog.server.metadata.zookeeper_cluster.broker_id import find_broker_id
     from tidelog.server.zookeeper_dispatcher import ZooKeeperDispatcher
@@ -60,7 +75,7 @@ async def _serve_with_zookeeper(config: BrokerConfig, on_ready: Callable[[Cluste
         settings = StartSettings.of(config)
         assert settings.zookeeper is not None, "the config has zookeeper.connect"
         node_id = await find_broker_id(config, settings.zookeeper, LOCAL)
-    return await _serve(Broker(config, ZooKeeperDispatcher, node_id=node_id), on_ready)
+    return await _serve(Broker(config, ZooKeeperDispatcher, node_id=node_id), on_ready, accompany)
 
 
 def _node(config: BrokerConfig, *, opens_controller: bool) -> ClusterNode:
@@ -74,7 +89,12 @@ def _node(config: BrokerConfig, *, opens_controller: bool) -> ClusterNode:
     return Broker(config, ForwardingDispatcher)
 
 
-async def _serve(broker: ClusterNode, on_ready: Callable[[ClusterNode], None]) -> str | None:
+async def _serve(broker: ClusterNode, on_ready: Callable[[ClusterNode], None], accompany: Accompany) -> str | None:
+    async with accompany(broker):
+        return await _serve_node(broker, on_ready)
+
+
+async def _serve_node(broker: ClusterNode, on_ready: Callable[[ClusterNode], None]) -> str | None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str | None] = loop.create_future()
 

@@ -1,0 +1,1 @@
+"""The report on one partition's log: segments, offsets, epochs, indexes, transactions and all other files."""

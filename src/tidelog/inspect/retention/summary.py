@@ -1,0 +1,163 @@
+"""The retention of many logs in small values: the bytes that go at once, with time, with appends, or never.
+
+A segment counts once, for the first row that matches:
+
+================  ====================================================================================================
+keeper            the segment
+================  ====================================================================================================
+NEXT_CHECK        the next check deletes it
+EMPTY             it is the active one, and empty
+HIGH_WATERMARK    a rule already applies to it, and only the high watermark keeps it
+SNAPSHOTS         it belongs to the cluster metadata: KRaft deletes it after a snapshot
+POLICY            ``cleanup.policy`` has no ``delete``: only the log start offset deletes it
+FUTURE            its time lies in the future, or it waits for a segment before it whose time does
+TIME              ``retention.ms`` deletes it later, or ``retention.bytes`` after enough appends
+SIZE              only ``retention.bytes`` deletes it, after enough appends
+NO_LIMIT          neither rule is set
+================  ====================================================================================================
+
+Next to them lie files that no rule keeps: ``.deleted`` files, unfinished files of a crash, and directories that are
+being removed. Bytes of segments are those of their ``.log`` files. The module only reads, several logs in parallel.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.config.columns import LONG_MAX
+from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
+from tidelog.inspect.retention.survey import PartitionRetention, survey_log
+from tidelog.model import TidelogError, TopicPartition
+from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
+from tidelog.runtime.progress import Advance, one_at_a_time
+from tidelog.storage.fs import FileSystem
+from tidelog.storage.log.load.listing import sort_names
+from tidelog.storage.log.view.log_view import LogView
+from tidelog.storage.log.view.partitions import each_partition
+from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
+from tidelog.storage.manager.survey.setting_sources import SourcedConfig
+
+
+class Keeper(enum.StrEnum):
+    """The rows of the module's table."""
+
+    NEXT_CHECK = "next check"
+    EMPTY = "empty active segment"
+    HIGH_WATERMARK = "high watermark"
+    SNAPSHOTS = "snapshots"
+    POLICY = "cleanup.policy"
+    FUTURE = "future timestamp"
+    TIME = "retention.ms"
+    SIZE = "retention.bytes"
+    NO_LIMIT = "no limit"
+
+    @property
+    def is_for_ever(self) -> bool:
+        """True if neither time nor appends delete the segment, as the settings are."""
+        return self in (Keeper.EMPTY, Keeper.SNAPSHOTS, Keeper.POLICY, Keeper.NO_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number of segments or files, and their bytes."""
+
+    count: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.count + other.count, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRetention:
+    """The log in ``directory``. ``goes`` has a moment (ms), the segments and their bytes for each time of deletion,
+    ascending; the next check is not among them. ``error`` is the reason for missing values."""
+
+    partition: TopicPartition
+    directory: Path
+    settings: SourcedConfig
+    kept: Mapping[Keeper, Share] = field(default_factory=dict)
+    goes: tuple[tuple[int, int, int], ...] = ()
+    deleted_files: Share = Share()
+    """Files ``.deleted``, which a broker removes after ``file.delete.delay.ms`` or at its next start."""
+    unfinished_files: Share = Share()
+    """Files of an interrupted clean, split or write, which the next start removes."""
+    error: TidelogError | None = None
+
+
+def summarize_retention(
+    fs: FileSystem,
+    path: Path,
+    settings_of: Callable[[str], SourcedConfig],
+    metadata: TopicMetadata,
+    *,
+    now_ms: int,
+    only: Iterable[TopicPartition] | None = None,
+    threads: int | None = None,
+    advance: Advance = lambda _logs: None,
+) -> list[LogRetention]:
+    """Return one value for each partition, sorted by name. ``settings_of`` takes a topic, and ``advance`` receives the
+    number of finished logs. Raise DirectoryError if the directory cannot be listed."""
+    advance = one_at_a_time(advance)
+
+    def summarize(view: LogView, partition: TopicPartition, _tell: Advance) -> LogRetention:
+        found = survey_log(view, partition, settings_of(partition.topic), metadata, now_ms=now_ms)
+        summary = summary_of(
+            found, view.directory, {} if found.error is not None else view.fs.list_sizes(view.directory)
+        )
+        advance(1)
+        return summary
+
+    return each_partition(fs, path, summarize, only=only, threads=threads)
+
+
+def summary_of(found: PartitionRetention, directory: Path, sizes: Mapping[str, int]) -> LogRetention:
+    """Return the sums over a log's segments. ``sizes`` are those of all files in its directory. Pure."""
+    kept: dict[Keeper, Share] = {}
+    goes: dict[int, Share] = {}
+    future = frozenset(one.segment.base_offset for one in found.outlooks if Cause.FUTURE_TIMESTAMP in one.causes)
+    is_metadata = found.partition.topic == CLUSTER_METADATA_TOPIC
+    for outlook in found.outlooks:
+        keeper = Keeper.SNAPSHOTS if is_metadata else keeper_of(outlook, future)
+        size = Share(1, outlook.segment.size_bytes)
+        kept[keeper] = kept.get(keeper, Share()) + size
+        if keeper in (Keeper.TIME, Keeper.FUTURE) and outlook.goes_at_ms is not None:
+            at = min(outlook.goes_at_ms, LONG_MAX)
+            goes[at] = goes.get(at, Share()) + size
+    listing = sort_names(sizes, sizes)
+    unfinished = [*map(str, (*listing.cleaned, *listing.invalid_swaps, *listing.orphans)), *listing.temporary]
+    return LogRetention(
+        partition=found.partition,
+        directory=directory,
+        settings=found.settings,
+        kept=kept,
+        goes=tuple((at, goes[at].count, goes[at].bytes) for at in sorted(goes)),
+        deleted_files=_share(sizes, [str(file) for file in listing.deleted]),
+        unfinished_files=_share(sizes, unfinished),
+        error=found.error,
+    )
+
+
+def keeper_of(outlook: SegmentOutlook, future: frozenset[int]) -> Keeper:
+    """Return the row in the module's table of a segment outside of the cluster metadata. ``future`` are the base
+    offsets of the segments whose time lies in the future."""
+    match outlook.trigger:
+        case DeletionTrigger.NEXT_CHECK:
+            return Keeper.NEXT_CHECK
+        case DeletionTrigger.HIGH_WATERMARK:
+            return Keeper.HIGH_WATERMARK
+        case DeletionTrigger.NEVER if Cause.EMPTY_ACTIVE in outlook.causes:
+            return Keeper.EMPTY
+        case DeletionTrigger.NEVER:
+            return Keeper.POLICY if Cause.POLICY in outlook.causes else Keeper.NO_LIMIT
+        case DeletionTrigger.SIZE:
+            return Keeper.SIZE
+    is_future = Cause.FUTURE_TIMESTAMP in outlook.causes or outlook.waits_for in future
+    return Keeper.FUTURE if is_future else Keeper.TIME
+
+
+def _share(sizes: Mapping[str, int], names: Sequence[str]) -> Share:
+    return Share(len(names), sum(max(0, sizes[name]) for name in names))

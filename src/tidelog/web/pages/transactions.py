@@ -1,0 +1,330 @@
+"""The page of all open transactions, and of the transactional ids by their coordinators' records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidelog.inspect.durations import parse_duration
+from tidelog.inspect.transaction_rows import endings
+from tidelog.inspect.transaction_survey import JudgedTransaction
+from tidelog.model import TopicPartition
+from tidelog.record.internal_records.transaction_record import STATES_BY_LABEL
+from tidelog.web import urls
+from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
+from tidelog.web.pages.log_transactions import log_transactions_page, open_columns, open_row
+from tidelog.web.reports.group_rows import partitions_text, shortened
+from tidelog.web.reports.transaction_report import KnownId, TransactionReport, key_of, report_of
+from tidelog.web.request import PageRequest
+from tidelog.web.shown import size_text
+from tidelog.web.svg.bars import draw_bars
+
+__all__ = ["log_transactions_page", "transactions_page"]
+
+_DEFAULT_LIMIT = "15m"
+"""Kafka's default of ``transaction.max.timeout.ms``."""
+_MOST_BARS = 20
+_MOST_ENDED = 50
+_ENDED = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
+
+
+def transactions_page(request: PageRequest) -> Page:
+    """Return the page of all transactions."""
+    limit = request.query.text("limit", _DEFAULT_LIMIT)
+    limit_ms = parse_duration(limit)
+    name = request.query.text("id")
+    state = request.query.choice("state", ("", *STATES_BY_LABEL), "")
+    finished = report_of(request, limit_ms)
+    report = finished.value
+    hanging = [one for one in report.transactions if one.judgement.verdict.hangs]
+    sections = [
+        _open_section(request, report),
+        _ids_section(request, report, name, state),
+        _ended_section(report),
+        _coordinators_section(report),
+        *([_unread_section(request, report)] if report.unread else []),
+    ]
+    return Page(
+        title="Transactions",
+        trail=[Link("Cluster", urls.CLUSTER)],
+        form=[
+            FormField(name="limit", title="transaction.max.timeout.ms", value=limit, hint="such as 15m"),
+            FormField(name="id", title="Transactional id", value=name, hint="part of an id"),
+            FormField(
+                name="state",
+                title="State",
+                value=state,
+                choices=[
+                    Choice(value="", title="all states"),
+                    *(Choice(value=one, title=one) for one in STATES_BY_LABEL),
+                ],
+            ),
+        ],
+        facts=[
+            Fact(name="open", value=len(report.transactions), kind=Kind.NUMBER),
+            Fact(name="hanging", value=len(hanging), kind=Kind.NUMBER, help="Or suspected to hang"),
+            Fact(name="transactional_ids", value=len(report.ids), kind=Kind.NUMBER),
+            Fact(name="logs", value=report.logs, kind=Kind.NUMBER),
+            Fact(name="as_of", value=finished.made_at_ms, kind=Kind.TIME),
+        ],
+        notes=[*report.notes(), *(sentence for one in hanging[:3] for sentence in endings(one.transaction))],
+        links=[Link("Read again", urls.with_query(urls.TRANSACTIONS, {"newer": finished.made_at_ms}))],
+        sections=sections,
+    )
+
+
+# --- open transactions ---
+
+
+def _open_section(request: PageRequest, report: TransactionReport) -> Section:
+    keys: Mapping[str, Callable[[JudgedTransaction], Any]] = {
+        "topic": lambda one: one.transaction.partition,
+        "start_timestamp": lambda one: one.transaction.start_timestamp,
+        "held_back_records": lambda one: one.transaction.held_back_records,
+        "held_back_bytes": lambda one: one.transaction.held_back_bytes,
+        "transactional_id": lambda one: None if one.judgement.known is None else one.judgement.known.name,
+        "verdict": lambda one: one.judgement.verdict.value,
+    }
+    shown, paging = request.query.paged("open", report.transactions, keys=keys, sort="-held_back_bytes")
+    rows = [open_row(one, key_of(request.sources, one.transaction.directory), request.now_ms) for one in shown]
+    return Section(
+        name="open",
+        title="Open transactions",
+        text=(
+            "An open transaction hides everything from its first offset on from read_committed consumers and from the"
+            " cleaner, also the records of other producers. It hangs if its coordinator has no transaction with the"
+            " partition, because nothing else writes its marker."
+        ),
+        picture=_held_back(request, report),
+        table=Table(columns=open_columns(), rows=rows, paging=paging, empty="No transaction is open."),
+    )
+
+
+def _held_back(request: PageRequest, report: TransactionReport) -> Picture | None:
+    """Return bars of the bytes that each log's last stable offset holds back."""
+    largest: dict[tuple[str, str], int] = {}
+    for one in report.transactions:
+        transaction = one.transaction
+        where = (key_of(request.sources, transaction.directory) or "", transaction.partition.directory_name)
+        largest[where] = max(largest.get(where, 0), transaction.held_back_bytes)
+    top = sorted(largest.items(), key=lambda pair: -pair[1])[:_MOST_BARS]
+    items = [{"log_dir": key, "log": log, "held_back_bytes": size} for (key, log), size in top]
+    if not items:
+        return None
+    return Picture(
+        items=items,
+        draw=lambda: draw_bars(
+            items,
+            title="Bytes behind the last stable offset",
+            name="log",
+            value="held_back_bytes",
+            text=size_text,
+            url=lambda item: urls.log_part_url(str(item["log_dir"]), str(item["log"]), "transactions"),
+        ),
+    )
+
+
+# --- transactional ids ---
+
+
+def _ids_section(request: PageRequest, report: TransactionReport, name: str, state: str) -> Section:
+    chosen = [
+        one for one in report.ids if name.lower() in one.known.name.lower() and (not state or one.known.state == state)
+    ]
+    keys: Mapping[str, Callable[[KnownId], Any]] = {
+        "transactional_id": lambda one: one.known.name,
+        "producer_id": lambda one: one.known.producer_id,
+        "state": lambda one: one.known.state,
+        "started": lambda one: one.known.start_timestamp,
+        "updated": lambda one: one.known.last_update_timestamp,
+    }
+    shown, paging = request.query.paged("ids", chosen, keys=keys, sort="transactional_id")
+    return Section(
+        name="ids",
+        title="Transactional ids",
+        text="The newest record of each transactional id in __transaction_state, which its coordinator wrote.",
+        table=Table(
+            columns=[
+                Column(name="transactional_id", kind=Kind.CODE),
+                _producer_column(),
+                Column(name="producer_epoch", title="epoch", kind=Kind.NUMBER),
+                Column(name="state"),
+                Column(name="awaits", help="The partitions of the transaction that have no marker yet"),
+                Column(name="started", kind=Kind.TIME, help="The start of the ongoing or last transaction"),
+                Column(name="updated", kind=Kind.TIME),
+                Column(name="timeout_ms", title="timeout", kind=Kind.DURATION),
+                _record_column(),
+            ],
+            rows=[_id_row(one) for one in shown],
+            paging=paging,
+            empty="No transactional id matches." if report.ids else "There are no transactional ids here.",
+        ),
+    )
+
+
+def _id_row(one: KnownId) -> dict[str, Any]:
+    known = one.known
+    return {
+        "transactional_id": shortened(known.name),
+        "producer_id": known.producer_id,
+        "producer_epoch": known.producer_epoch,
+        "state": known.state,
+        "awaits": partitions_text(_by_topic(known.partitions)) or None,
+        "started": known.start_timestamp,
+        "updated": known.last_update_timestamp,
+        "timeout_ms": known.timeout_ms,
+        "log_dir": one.key,
+        "log": known.source.directory_name,
+        "record_offset": known.source_offset,
+    }
+
+
+def _by_topic(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for partition in partitions:
+        found.setdefault(partition.topic, []).append(partition.partition)
+    return found
+
+
+def _ended_section(report: TransactionReport) -> Section:
+    ended = sorted(
+        (one for one in report.ids if one.known.state in _ENDED),
+        key=lambda one: -(one.known.last_update_timestamp or 0),
+    )
+    return Section(
+        name="ended",
+        title="Newest ended transactions",
+        text="The last transaction of each transactional id, if it has ended.",
+        table=Table(
+            columns=[
+                Column(name="transactional_id", kind=Kind.CODE),
+                _producer_column(),
+                Column(name="outcome"),
+                Column(name="started", kind=Kind.TIME),
+                Column(name="ended", kind=Kind.TIME),
+                Column(name="took_ms", title="took", kind=Kind.DURATION),
+                _record_column(),
+            ],
+            rows=[_ended_row(one) for one in ended[:_MOST_ENDED]],
+            empty="No transactional id has an ended transaction.",
+        ),
+        is_folded=True,
+    )
+
+
+def _ended_row(one: KnownId) -> Row:
+    known, row = one.known, _id_row(one)
+    times = (known.start_timestamp, known.last_update_timestamp)
+    return {
+        **{name: row[name] for name in ("transactional_id", "producer_id", "log_dir", "log", "record_offset")},
+        "outcome": _ENDED[known.state],
+        "started": known.start_timestamp,
+        "ended": known.last_update_timestamp,
+        "took_ms": None if times[0] is None or times[1] is None else times[1] - times[0],
+    }
+
+
+def _producer_column() -> Column:
+    return Column(
+        name="producer_id",
+        title="producer",
+        kind=Kind.CODE,
+        link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
+    )
+
+
+def _record_column() -> Column:
+    return Column(
+        name="record_offset",
+        title="record",
+        kind=Kind.NUMBER,
+        link=lambda row: urls.records_url(str(row["log_dir"]), str(row["log"]), start=row["record_offset"]),
+        help="The record of __transaction_state",
+    )
+
+
+# --- coordinators and errors ---
+
+
+def _coordinators_section(report: TransactionReport) -> Section:
+    states = list(STATES_BY_LABEL)[:6]
+    rows = list(_coordinator_rows(report, states))
+    return Section(
+        name="coordinators",
+        title="Partitions of __transaction_state",
+        text="A transactional id belongs to one partition, which the hash of its name selects. Its leader coordinates.",
+        is_folded=not any(row["undecoded"] or row["error"] for row in rows),
+        table=Table(
+            columns=[
+                Column(name="log", kind=Kind.CODE, link=_log_link),
+                Column(name="ids", kind=Kind.NUMBER),
+                *(Column(name=state, title=state, kind=Kind.NUMBER) for state in states),
+                Column(
+                    name="undecoded",
+                    kind=Kind.NUMBER,
+                    link=lambda row: (
+                        urls.records_url(str(row["log_dir"]), str(row["log"]), start=row["first_undecoded"])
+                        if row["undecoded"]
+                        else None
+                    ),
+                    help="Records of unknown types or versions, and damaged ones",
+                ),
+                Column(name="error"),
+            ],
+            rows=rows,
+            empty="No partition of __transaction_state is here.",
+        ),
+    )
+
+
+def _coordinator_rows(report: TransactionReport, states: Sequence[str]) -> Iterator[Row]:
+    for key, log in report.coordinators.items():
+        counts: dict[TopicPartition, Counter[str]] = {
+            TopicPartition("__transaction_state", number): Counter() for number in log.partitions
+        }
+        for known in log.ids:
+            counts.setdefault(known.source, Counter())[known.state] += 1
+        errors = {_log_of(str(error.path)): str(error) for error in log.errors if error.path is not None}
+        for partition, by_state in sorted(counts.items()):
+            undecoded, first = log.undecoded_at.get(partition, (0, None))
+            yield {
+                "log_dir": key,
+                "log": partition.directory_name,
+                "ids": by_state.total(),
+                **{state: by_state[state] for state in states},
+                "undecoded": undecoded,
+                "first_undecoded": first,
+                "error": errors.get(partition.directory_name),
+            }
+
+
+def _log_of(path: str) -> str:
+    """Return the name of the partition's directory in the path of one of its files."""
+    return path.rpartition("/")[0].rpartition("/")[2]
+
+
+def _log_link(row: Row) -> str:
+    return urls.log_url(str(row["log_dir"]), str(row["log"]))
+
+
+def _unread_section(request: PageRequest, report: TransactionReport) -> Section:
+    shown, paging = request.query.paged("unread", report.unread)
+    rows = [
+        {
+            "log_dir": key_of(request.sources, part.directory),
+            "log": part.partition.directory_name,
+            "error": str(part.error),
+        }
+        for part in shown
+    ]
+    return Section(
+        name="unread",
+        title="Logs that cannot be read",
+        text="Their open transactions are not known.",
+        table=Table(
+            columns=[Column(name="log", kind=Kind.CODE, link=_log_link), Column(name="error")],
+            rows=rows,
+            paging=paging,
+        ),
+    )
