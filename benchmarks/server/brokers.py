@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -29,6 +29,7 @@ _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """The variable is removed for our processes, because an installed tidelog has bytecode too."""
 _PATIENCE_S = 60
 _SERVING = re.compile(r"^serving +PLAINTEXT://([^\s,]+)(?:, SSL://(\S+))?$", re.MULTILINE)
+_PAGES = re.compile(r"^pages +(\S+)/$", re.MULTILINE)
 
 
 class Server(Protocol):
@@ -43,9 +44,17 @@ class Server(Protocol):
 class TidelogBroker:
     """``tidelog serve`` on ``directory``, with messages in ``directory``.log. Leaving the context ends it."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, more_listeners: str = "") -> None:
-        """Keep the settings. ``more_listeners`` come after the open listener."""
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        more_listeners: str = "",
+        arguments: Sequence[str] = (),
+    ) -> None:
+        """Keep the settings. ``more_listeners`` come after the open listener, ``arguments`` after the settings."""
         self.directory = directory
+        self._arguments = arguments
         self._more_listeners = more_listeners
         self._settings = {**SETTINGS, "log.dirs": str(directory), **(settings or {})}
         self._log = directory.with_suffix(".log")
@@ -53,6 +62,8 @@ class TidelogBroker:
         self.bootstrap = ""
         self.tls_bootstrap = ""
         """The address of the listener with TLS, if there is one."""
+        self.pages = ""
+        """The URL of the pages without a slash at the end, if there are some."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +86,7 @@ class TidelogBroker:
         command = [str(Path(sys.executable).with_name("tidelog")), "serve"]
         for key, value in settings.items():
             command += ["--override", f"{key}={value}"]
+        command += self._arguments
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=installed_environment()
@@ -91,6 +103,8 @@ class TidelogBroker:
                 raise RuntimeError(f"the broker did not start:\n{self._log.read_text()}")
             time.sleep(0.01)
         self.bootstrap, self.tls_bootstrap = found[1], found[2] or ""
+        pages = _PAGES.search(self._log.read_text())
+        self.pages = "" if pages is None else pages[1]
 
     def stop(self) -> None:
         """Shut down cleanly, or kill the process after a timeout."""

@@ -29,6 +29,7 @@ from broker import Broker
 from confluent_kafka.admin import NewTopic
 from failover import survive
 from group import GROUP, read_by_group
+from inspecting import save_pages
 from sending import Message, Sender, messages_on
 from steps import check, print_timings, record, save_picture, say, step, tidelog_command
 
@@ -43,6 +44,13 @@ TOPICS = (
     NewTopic("flights", 4, 1, config={"retention.ms": "-1"}),
     NewTopic("airports", 1, 1, config={"cleanup.policy": "compact"}),
 )
+
+PICTURES = {
+    "segments.png": "/logs/0/flights-0",
+    "transactions.png": "/logs/0/flights-eos-0/transactions",
+    "findings.png": "/findings?run=1",
+}
+"""The pages that become pictures."""
 
 
 def main() -> None:
@@ -190,8 +198,10 @@ def mirror(spark: SparkSession, broker: Broker, copy: Path, sender: Sender, flig
 
 
 def recover(disk: Path) -> None:
-    """Begin the third act: recover a directory without a broker."""
-    with step("No broker now: repair the killed one's disk, first as a plan"):
+    """Begin the third act: look at a directory without a broker, and recover it."""
+    with step("No broker now: the killed one's disk as pages"):
+        save_pages(disk, PICTURES, disk.parent)
+    with step("Repair the disk, first as a plan"):
         tidelog_command("recover", disk)
         tidelog_command("recover", disk, "--apply")
     with step("Check every CRC, index, snapshot and checkpoint"):
