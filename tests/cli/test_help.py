@@ -56,7 +56,7 @@ def test_the_list_of_jobs_says_what_their_help_texts_do(job: str) -> None:
     assert (command_of(f"spark {job}").help or "").startswith(JOBS[job])
 
 
-@pytest.mark.parametrize("name", sorted(set(EVERY) - {"serve", "spark"}))
+@pytest.mark.parametrize("name", sorted(set(EVERY) - {"serve", "spark", "web"}))
 def test_every_command_that_reports_has_the_common_options(name: str) -> None:
     options = {option for parameter in command_of(name).params for option in parameter.opts}
     assert {"--json", "--jsonl", "--csv", "--quiet"} <= options

@@ -76,7 +76,7 @@ class Tab:
         tab.page.on("console", tab._on_console)
         tab.page.on("pageerror", lambda error: tab.seen.append(f"an error of a script: {error}"))
         tab.page.on("request", tab._on_request)
-        tab.page.on("requestfailed", lambda request: tab.seen.append(f"no response: {request.url} {request.failure}"))
+        tab.page.on("requestfailed", tab._on_failure)
         return tab
 
     def go(self, url: str) -> None:
@@ -120,6 +120,10 @@ class Tab:
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.seen.append(f"console {message.type}: {message.text}")
+
+    def _on_failure(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the next page was opened before an icon had arrived
+            self.seen.append(f"no response: {request.url} {request.failure}")
 
     def _on_request(self, request: Request) -> None:
         if urlsplit(request.url)[:2] != urlsplit(self.base)[:2]:
