@@ -54,11 +54,11 @@ class WebProcess:
             [sys.executable, "-c", code, "web", *map(str, arguments)],
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            bufsize=0,  # a buffer would keep what follows the first line from communicate()
             env={**os.environ, **environment},
         )
         assert self.process.stderr is not None
-        self.first_line = self.process.stderr.readline()
+        self.first_line = self.process.stderr.readline().decode()
 
     @property
     def address(self) -> str:
@@ -81,7 +81,7 @@ class WebProcess:
     def ended(self) -> tuple[int, str, str]:
         """Wait for the end. Return the exit code, and the rest of both outputs."""
         output, errors = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, output, errors
+        return self.process.returncode, output.decode(), errors.decode()
 
 
 @contextmanager
