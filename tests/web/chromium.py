@@ -47,6 +47,7 @@ _OVERFLOW = """() => {
   return ['page'].concat(wide.slice(0, 3).map(element => element.outerHTML.slice(0, 120)));
 }"""
 _IS_READY = "() => !document.body.dataset.reload"
+_IS_NO_PROGRESS = "() => document.querySelector('h1').textContent.trim() !== 'Reading'"
 
 
 @contextmanager
@@ -67,29 +68,39 @@ class Tab:
     page: Page
     base: str
     seen: list[str] = field(default_factory=list)
+    is_live: bool = False
 
     @classmethod
-    def open_in(cls, browser: Browser, base: str, theme: Theme = "light") -> Tab:
-        """Open a tab for the inspector with the address ``base``."""
+    def open_in(cls, browser: Browser, base: str, theme: Theme = "light", *, is_live: bool = False) -> Tab:
+        """Open a tab for the inspector with the address ``base``. ``is_live``: pages load themselves again for ever."""
         context = browser.new_context(color_scheme=theme, viewport={"width": WIDE, "height": 900})
-        tab = cls(context.new_page(), base)
+        tab = cls(context.new_page(), base, is_live=is_live)
         tab.page.on("console", tab._on_console)
         tab.page.on("pageerror", lambda error: tab.seen.append(f"an error of a script: {error}"))
         tab.page.on("request", tab._on_request)
         tab.page.on("requestfailed", tab._on_failure)
         return tab
 
-    def go(self, url: str) -> None:
-        """Open a page, and wait until its report is ready."""
+    def go(self, url: str) -> int:
+        """Open a page, and wait until its report is ready. Return the status of the first response."""
         self.seen.clear()
-        self.page.goto(self.base + url, wait_until="load")
-        self.page.wait_for_function(_IS_READY, timeout=120_000)
+        response = self.page.goto(self.base + url, wait_until="load")
+        self.page.wait_for_function(_IS_NO_PROGRESS if self.is_live else _IS_READY, timeout=120_000)
+        assert response is not None
+        return response.status
 
     def problems(self, url: str, found: Mapping[str, Any], *, is_brief: bool) -> list[str]:
         """Open a page, and compare it with its JSON. Return a sentence for each defect except those of colours."""
         self.go(url)
-        wrong = list(_differences(self.page.evaluate(_READ), found))
-        wrong += self.violations({"rules": {CONTRAST: {"enabled": False}}}, is_brief=is_brief)
+        return self.differences(found) + self.defects(is_brief=is_brief)
+
+    def differences(self, found: Mapping[str, Any]) -> list[str]:
+        """Compare the open page with its JSON."""
+        return list(_differences(self.page.evaluate(_READ), found))
+
+    def defects(self, *, is_brief: bool) -> list[str]:
+        """Return the defects of the open page that can be seen without its JSON, except those of colours."""
+        wrong = self.violations({"rules": {CONTRAST: {"enabled": False}}}, is_brief=is_brief)
         self.page.set_viewport_size({"width": NARROW, "height": 900})
         overflow = self.page.evaluate(_OVERFLOW)
         if overflow:
