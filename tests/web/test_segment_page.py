@@ -82,6 +82,19 @@ def test_the_reason_is_that_of_the_retention_command(golden: GoldenFactory) -> N
         assert section_of(page, "why").links[0].url == f"/logs/0/{log}"
 
 
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("t-0.0123456789abcdef0123456789abcdef-delete", "Its log is deleted"),
+        ("t-0.0123456789abcdef0123456789abcdef-stray", "Its log is stray"),
+        ("t-0.0123456789abcdef0123456789abcdef-future", "The next check of retention deletes it"),
+    ],
+)
+def test_the_reason_in_a_directory_with_a_suffix(log: str, words: str, small_dir: Path) -> None:
+    write_segment(small_dir / log, 0, [plain(0, 3)])
+    assert (section_of(read_page(small_dir, url(log, 0)), "why").text or "").startswith(words)
+
+
 def test_index_entries_link_to_their_batches(golden: GoldenFactory) -> None:
     root = golden(SCENARIOS)
     page = read_page(root, url("txn-0", 0))

@@ -1,23 +1,16 @@
 """The page of one partition's log: its facts, the segment ribbon, and a table of each of the log's parts.
 
-The report is made in the background and kept until the files change; while a broker runs it is read again when it gets
-old. The outlook of each segment is computed for the moment of every request, without reading.
+The outlook of each segment is computed for the moment of every request, without reading (``judged_log``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tidelog.inspect.bounds import BoundKind, parse_time
-from tidelog.inspect.log.report import LogReport, read_log_report
-from tidelog.inspect.retention import Cause, DeletionTrigger, PartitionRetention
+from tidelog.inspect.retention import Cause, DeletionTrigger
 from tidelog.model import CancelledError, ConfigError, FileMissingError, TidelogError
 from tidelog.storage.log.view.directory_state import DirectoryCondition
-from tidelog.storage.log.view.log_view import LogView
-from tidelog.storage.manager.survey.setting_sources import SettingSources, SourcedConfig
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.web import urls
-from tidelog.web.jobs import BusyError, JobProgress
+from tidelog.web.jobs import BusyError
 from tidelog.web.page import Fact, FormField, Kind, Link, Page
 from tidelog.web.pages.cluster import condition_text
 from tidelog.web.pages.listed_log import listed_log_page
@@ -31,7 +24,8 @@ from tidelog.web.pages.log_parts import (
 )
 from tidelog.web.pages.log_segments import segments_section
 from tidelog.web.pages.log_start import start_section
-from tidelog.web.reports.log_reports import log_report, log_trail
+from tidelog.web.reports.judged_log import JudgedLog, judge_log
+from tidelog.web.reports.log_reports import log_trail
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import NotFoundError
 
@@ -45,18 +39,6 @@ _PURPOSES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSubject:
-    """The subject of the page: the report with its age, the retention at the page's moment, and the notes so far."""
-
-    request: PageRequest
-    report: LogReport
-    retention: PartitionRetention
-    made_at_ms: int
-    judged_at_ms: int
-    notes: tuple[str, ...]
-
-
 def log_page(request: PageRequest) -> Page:
     """Return the page of the directory of one partition's log."""
     request.log_dir.directory(request.log_name)
@@ -64,16 +46,16 @@ def log_page(request: PageRequest) -> Page:
     if purpose in (DirectoryPurpose.DELETE, DirectoryPurpose.STRAY):
         return listed_log_page(request, log_trail(request)[:-1], None)
     try:
-        subject = _read(request)
+        judged = judge_log(request, request.query.text("now"))
     except (ConfigError, NotFoundError, FileMissingError, BusyError, CancelledError):
         raise
     except TidelogError as error:
         return listed_log_page(request, log_trail(request)[:-1], error)
-    report, retention = subject.report, subject.retention
+    report, retention = judged.report, judged.retention
     return Page(
         title=request.log_name,
         trail=log_trail(request)[:-1],
-        facts=_facts(subject),
+        facts=_facts(request, judged),
         form=[
             FormField(
                 name="now",
@@ -82,13 +64,13 @@ def log_page(request: PageRequest) -> Page:
                 hint="now, or a date and time",
             )
         ],
-        notes=[*([_PURPOSES[purpose]] if purpose in _PURPOSES else []), *subject.notes, *_notes(subject)],
+        notes=[*([_PURPOSES[purpose]] if purpose in _PURPOSES else []), *judged.notes, *_notes(judged)],
         links=_links(request),
         sections=[
             segments_section(request, report, retention),
             offsets_section(request, report),
             start_section(request, report),
-            transactions_section(request, report, subject.judged_at_ms),
+            transactions_section(request, report, judged.judged_at_ms),
             epochs_section(request, report),
             snapshots_section(request, report),
             settings_section(retention),
@@ -97,61 +79,9 @@ def log_page(request: PageRequest) -> Page:
     )
 
 
-def _read(request: PageRequest) -> LogSubject:
-    partition = request.partition
-    wanted = _moment(request.query.text("now"))
-    now_ms = request.now_ms
-    judged_at_ms = now_ms if wanted is None else wanted
-    past_ms = judged_at_ms if judged_at_ms < now_ms else None  # more records lie in the future of a past moment
-    settings, sourced, notes = _settings(request)
-
-    def work(view: LogView, progress: JobProgress) -> LogReport:
-        return read_log_report(
-            view,
-            partition,
-            settings,
-            now_ms=now_ms if past_ms is None else past_ms,
-            expect=progress.expect,
-            advance=progress.advance,
-        )
-
-    done = log_report(request, ("segments", past_ms), work, title="reading the segments")
-    return LogSubject(
-        request=request,
-        report=done.value,
-        retention=done.value.retention.judged(judged_at_ms, sourced),
-        made_at_ms=done.made_at_ms,
-        judged_at_ms=judged_at_ms,
-        notes=notes,
-    )
-
-
-def _moment(text: str) -> int | None:
-    if not text:
-        return None
-    bound = parse_time(text)
-    if bound.kind is not BoundKind.TIMESTAMP:
-        raise ConfigError(f"the parameter now must be a time, not {text!r}")
-    return bound.number
-
-
-def _settings(request: PageRequest) -> tuple[SettingSources, SourcedConfig, tuple[str, ...]]:
-    """Return the sources of settings and the topic's, with notes. Settings that Kafka refuses count as its defaults."""
-    topic = request.partition.topic
-    found = request.settings()
-    try:
-        sourced = found.of_topic(topic)
-    except TidelogError as error:
-        default = SettingSources()
-        return default, default.of_topic(topic), (f"Kafka's defaults are used, because of a setting: {error.message}.",)
-    if found.metadata_from is None:
-        return found, sourced, ("There is no cluster metadata here, so the settings are Kafka's defaults.",)
-    return found, sourced, ()
-
-
-def _facts(subject: LogSubject) -> list[Fact]:
-    report, retention, log_dir = subject.report, subject.retention, subject.request.log_dir
-    meta = log_dir.meta()
+def _facts(request: PageRequest, judged: JudgedLog) -> list[Fact]:
+    report, retention = judged.report, judged.retention
+    meta = request.log_dir.meta()
     going = [one for one in retention.outlooks if one.trigger is DeletionTrigger.NEXT_CHECK]
     state = report.state
     offset, count, size, time = Kind.NUMBER, Kind.NUMBER, Kind.BYTES, Kind.TIME
@@ -188,12 +118,12 @@ def _facts(subject: LogSubject) -> list[Fact]:
             value=sum(one.segment.size_bytes for one in going),
             kind=size,
         ),
-        Fact(name="as_of", title="as of", value=subject.made_at_ms, kind=time),
+        Fact(name="as_of", title="as of", value=judged.made_at_ms, kind=time),
     ]
 
 
-def _notes(subject: LogSubject) -> list[str]:
-    report, retention = subject.report, subject.retention
+def _notes(judged: JudgedLog) -> list[str]:
+    report, retention = judged.report, judged.retention
     notes = [f"Reading {one.part} failed: {one.error}." for one in report.errors[:_MOST_ERRORS]]
     if len(report.errors) > _MOST_ERRORS:
         notes.append(f"There are {len(report.errors) - _MOST_ERRORS:,} more errors of this kind.")

@@ -15,23 +15,27 @@ from tidelog.inspect.index_entries import (
     read_time_entries,
     read_transaction_entries,
 )
-from tidelog.inspect.retention import PartitionRetention, SegmentOutlook, survey_retention
+from tidelog.inspect.retention import PartitionRetention, SegmentOutlook
 from tidelog.inspect.retention.sentences import goes_text, why_text
 from tidelog.inspect.segment_survey import SegmentSurvey, codec_counts
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.segment.file_names import DirectoryPurpose, FileKind, PartitionDirectoryName, segment_file
 from tidelog.web import urls
 from tidelog.web.jobs import StillRunningError
 from tidelog.web.page import Fact, Kind, Link, Page, Picture, Row, Section
 from tidelog.web.pages.segment_tables import SegmentTables
+from tidelog.web.reports.judged_log import judge_log
 from tidelog.web.reports.segment_place import SegmentPlace, find_segment
 from tidelog.web.request import PageRequest
 from tidelog.web.svg.density_items import density_items
 from tidelog.web.svg.index_density import draw_index_density
 
-_FRESH_MS = 30_000
 _INTERVAL_BYTES = 4096
 """Kafka's default of index.interval.bytes, while the settings are being read."""
+_GONE = {
+    DirectoryPurpose.DELETE: "Its log is deleted: the broker removes all of its files after file.delete.delay.ms.",
+    DirectoryPurpose.STRAY: "Its log is stray: it stays until an operator removes it.",
+}
+"""The logs to which no rule of retention applies."""
 
 
 def segment_page(request: PageRequest) -> Page:
@@ -82,32 +86,13 @@ def _survey(place: SegmentPlace, running: list[str]) -> SegmentSurvey | None:
 
 def _retention(place: SegmentPlace, running: list[str]) -> PartitionRetention | None:
     """Return the outlook of the log's segments. None while it is being made, and for a log that is being removed."""
-    request = place.request
-    if PartitionDirectoryName.parse(request.log_name).purpose is not DirectoryPurpose.LIVE:
+    if _purpose(place) in _GONE:
         return None
-    log_dir, partition = request.log_dir, request.partition
-    is_held = place.view.condition is DirectoryCondition.HELD
     try:
-        found = request.job(
-            ("segment-outlooks", log_dir.key, request.log_name),
-            lambda _progress: survey_retention(
-                log_dir.fs,
-                log_dir.path,
-                request.sources.settings(log_dir),
-                now_ms=request.now_ms,
-                only=[partition],
-                threads=1,
-            ),
-            title=f"reading the times of the segments of {request.log_name}",
-            signature=(
-                request.now_ms // _FRESH_MS,
-                None if is_held else log_dir.signature(request.log_name),
-            ),
-        ).value
+        return judge_log(place.request).retention
     except StillRunningError:
         running.append("The settings and the times of the segments are being read.")
         return None
-    return found[0] if found else None
 
 
 def _entries(place: SegmentPlace) -> tuple[OffsetEntries, TimeEntries, TransactionEntries]:
@@ -168,6 +153,10 @@ def _damage_notes(survey: SegmentSurvey | None) -> Iterator[str]:
         yield f"{survey.damage_count - 10:,} more places are damaged."
 
 
+def _purpose(place: SegmentPlace) -> DirectoryPurpose:
+    return PartitionDirectoryName.parse(place.request.log_name).purpose
+
+
 def _why(place: SegmentPlace, retention: PartitionRetention | None) -> Section:
     request = place.request
     return Section(
@@ -185,6 +174,8 @@ def _why_text(place: SegmentPlace, retention: PartitionRetention | None) -> str:
             "It is no part of the log: its bytes lie after the log end, or another file replaces it. A start of the"
             " broker removes it."
         )
+    if (gone := _GONE.get(_purpose(place))) is not None:
+        return gone
     if retention is None:
         return "The reasons are being read."
     if retention.error is not None:

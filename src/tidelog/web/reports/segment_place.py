@@ -14,7 +14,7 @@ from tidelog.storage.log.view.view_state import ViewSegment
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.web import urls
-from tidelog.web.jobs import JobProgress
+from tidelog.web.jobs import LIVE_AGE_MS, JobProgress
 from tidelog.web.page import Link
 from tidelog.web.reports.log_trail import log_trail
 from tidelog.web.request import PageRequest
@@ -22,8 +22,6 @@ from tidelog.web.sources import NotFoundError
 
 WALK_BYTES: Final = 8 * 1024 * 1024
 """The bytes that a page reads to find the batch at a position."""
-_FRESH_MS: Final = 15_000
-"""The age at which a survey of a growing segment is made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,8 @@ class SegmentPlace:
             ("segment", request.log_dir.key, request.log_name, self.base_offset, self.state),
             work,
             title=f"reading the segment {self.base_offset} of {request.log_name}",
-            signature=request.now_ms // _FRESH_MS if grows else (size, self.valid_end),
+            signature=None if grows else (size, self.valid_end),
+            max_age_ms=LIVE_AGE_MS if grows else None,
         ).value
 
     def locate(self, reader: SegmentReader, position: int) -> Place:
