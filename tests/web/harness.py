@@ -126,10 +126,17 @@ def serving(
 ) -> Iterator[Served]:
     """Serve the pages on a free port of this machine, in a background thread."""
     given = [paths] if isinstance(paths, Path) else list(paths)
-    listener = socket.create_server(("127.0.0.1", 0))
     jobs = Jobs(wait_seconds=wait_seconds, clock=clock)
     request = PageRequest(sources=Sources.of(given, schemas=schemas), jobs=jobs, clock=clock)
-    app = create_app(request, AccessControl(token=token, loopback_only=loopback_only))
+    with serving_request(request, AccessControl(token=token, loopback_only=loopback_only)) as served:
+        yield served
+
+
+@contextmanager
+def serving_request(request: PageRequest, access: AccessControl) -> Iterator[Served]:
+    """Serve the pages of a request, and close its jobs at the end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    app = create_app(request, access)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="inspector")
     thread.start()
@@ -138,4 +145,4 @@ def serving(
     finally:
         server.should_exit = True
         thread.join()
-        jobs.close()
+        request.jobs.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,20 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from conftest import GoldenFactory
 from golden_sets import SCENARIOS
 from tidelog.testing import ManualClock
 from tidelog.web import security
-from tidelog.web.app import create_app
 from tidelog.web.broker_link import BrokerLinkError
 from tidelog.web.jobs import Jobs
 from tidelog.web.request import PageRequest
 from tidelog.web.security import AccessControl
 from tidelog.web.sources import Sources
 from tidelog.web.visitors import KEPT_MS, Check, Visitors, parse_basic
-from web.harness import Served
+from web.harness import Served, serving_request
 
 
 def basic(name: str, password: str) -> str:
@@ -34,18 +31,9 @@ def basic(name: str, password: str) -> str:
 
 @contextmanager
 def guarded(path: Path, access: AccessControl) -> Iterator[Served]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    jobs = Jobs()
-    app = create_app(PageRequest(sources=Sources.of([path]), jobs=jobs), access)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="inspector")
-    thread.start()
-    try:
-        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    finally:
-        server.should_exit = True
-        thread.join()
-        jobs.close()
+    request = PageRequest(sources=Sources.of([path]), jobs=Jobs())
+    with serving_request(request, access) as served:
+        yield served
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,7 @@ def test_the_numbers_of_the_command(golden: GoldenFactory, set_name: str, kind: 
 def test_several_log_directories(golden: GoldenFactory) -> None:
     brokers = golden(CLUSTER, UNCLEAN_ELECTION)
     page = read_page([brokers / f"broker{number}" for number in (1, 2, 3)], "/cleaner?topic=compact")
-    assert {(row["dir"], row["log"]) for row in rows_of(page, "logs")} == {(key, "compacted-0") for key in "012"}
+    assert {(row["log_dir"], row["log"]) for row in rows_of(page, "logs")} == {(key, "compacted-0") for key in "012"}
     disks = sorted((golden(ZOOKEEPER)).iterdir())
     assert rows_of(read_page([disk for disk in disks if disk.is_dir()], "/cleaner"), "logs")
 

@@ -36,7 +36,7 @@ def test_the_sums_have_each_partition_once(golden: GoldenFactory) -> None:
     rows = rows_of(page, "logs")
     longest: dict[str, tuple[int, int]] = {}
     for row in rows:
-        of_log = facts_of(read_page(brokers / f"broker{int(row['dir']) + 1}", f"/logs/0/{row['log']}/count"))
+        of_log = facts_of(read_page(brokers / f"broker{int(row['log_dir']) + 1}", f"/logs/0/{row['log']}/count"))
         longest[row["log"]] = max(longest.get(row["log"], (-1, 0)), (of_log["log_end"], row["records"]))
     assert facts_of(page)["records"] == sum(records for _, records in longest.values())
     assert len(rows) > len(longest)

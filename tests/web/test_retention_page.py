@@ -186,7 +186,7 @@ def test_several_brokers(golden: GoldenFactory) -> None:
     brokers = golden(CLUSTER, UNCLEAN_ELECTION)
     paths = [brokers / f"broker{number}" for number in (1, 2, 3)]
     page = read_page(paths, "/retention?topic=plain")
-    assert {(row["dir"], row["log"]) for row in rows_of(page, "logs")} == {
+    assert {(row["log_dir"], row["log"]) for row in rows_of(page, "logs")} == {
         (key, f"plain-{number}") for key in "012" for number in (0, 1)
     }
     assert topics(page)["plain"]["logs"] == 6

@@ -23,7 +23,7 @@ SAME = ("role", "lag", "log_start", "high_watermark", "log_end", "segments", "by
 
 
 def replicas(page: Page) -> dict[tuple[str, int], dict[str, object]]:
-    return {(row["dir"], row["partition"]): row for row in rows_of(page, "partitions")}
+    return {(row["log_dir"], row["partition"]): row for row in rows_of(page, "partitions")}
 
 
 @pytest.mark.parametrize("topic", ["plain", "lossy", "compacted"])
@@ -75,8 +75,8 @@ def test_replicas_that_are_not_here(tmp_path: Path) -> None:
     write_metadata(path, {"t": {0: state_of(1, 2), 1: state_of(2, 3, leader=-1, isr=[])}})
     page = read_page(path, "/topics/t")
     here, elsewhere = rows_of(page, "partitions")
-    assert (here["dir"], here["role"], here["replicas"], here["isr"]) == ("0", "leader", [1, 2], [1, 2])
-    assert (elsewhere["dir"], elsewhere["leader"], elsewhere["problem"]) == (
+    assert (here["log_dir"], here["role"], here["replicas"], here["isr"]) == ("0", "leader", [1, 2], [1, 2])
+    assert (elsewhere["log_dir"], elsewhere["leader"], elsewhere["problem"]) == (
         None,
         None,
         "no given log directory has a replica",

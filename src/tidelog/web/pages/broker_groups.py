@@ -7,7 +7,8 @@ from typing import Any
 
 from tidelog.web import urls
 from tidelog.web.page import Column, Kind, Row, Section
-from tidelog.web.pages.broker_section import LiveReports, bars, partition_name, topic_link
+from tidelog.web.pages.broker_section import LiveReports, bars, partition_name
+from tidelog.web.pages.row_links import topic_column
 
 _NUMBER = Kind.NUMBER
 
@@ -70,7 +71,7 @@ def _partitions(live: LiveReports, report: Any) -> Section:
         report,
         [
             Column(name="group", kind=Kind.CODE, link=_group_link),
-            Column(name="topic", kind=Kind.CODE, link=topic_link),
+            topic_column(),
             Column(name="partition", kind=_NUMBER, link=live.log_link),
             Column(name="committed", kind=_NUMBER),
             Column(name="end", title="high watermark", kind=_NUMBER),

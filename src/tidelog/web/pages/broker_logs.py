@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.web.page import Column, Kind, Section
-from tidelog.web.pages.broker_section import LiveReports, topic_link
+from tidelog.web.pages.broker_section import LiveReports
+from tidelog.web.pages.row_links import topic_column
 
 _NUMBER = Kind.NUMBER
 
@@ -58,7 +59,7 @@ def _moves(live: LiveReports, moves: list[dict[str, Any]]) -> Section:
         "Moves between log directories",
         {"rows": moves},
         [
-            Column(name="topic", kind=Kind.CODE, link=topic_link),
+            topic_column(),
             Column(name="partition", kind=_NUMBER),
             Column(name="source", kind=Kind.CODE),
             Column(name="target", kind=Kind.CODE),
@@ -93,7 +94,7 @@ def _cleaner(live: LiveReports, report: Any) -> Iterator[Section]:
             "Logs that are compacted, paused or set aside",
             report["logs"],
             [
-                Column(name="topic", kind=Kind.CODE, link=topic_link),
+                topic_column(),
                 Column(name="partition", kind=_NUMBER, link=live.log_link),
                 Column(name="state"),
                 Column(name="reason"),

@@ -7,7 +7,8 @@ from typing import Any
 
 from tidelog.inspect.durations import duration_text
 from tidelog.web.page import Column, Kind, Section
-from tidelog.web.pages.broker_section import LiveReports, bars, partition_name, topic_link
+from tidelog.web.pages.broker_section import LiveReports, bars, partition_name
+from tidelog.web.pages.row_links import topic_column
 
 _NUMBER = Kind.NUMBER
 
@@ -30,7 +31,7 @@ def _led(live: LiveReports) -> Section:
         "Followers of led partitions",
         {**report, "rows": rows},
         [
-            Column(name="topic", kind=Kind.CODE, link=topic_link),
+            topic_column(),
             Column(name="partition", kind=_NUMBER, link=live.log_link),
             Column(name="leader_epoch", kind=_NUMBER),
             Column(name="replicas"),
@@ -98,7 +99,7 @@ def _followed(live: LiveReports, report: Any) -> Section:
         "Followed partitions",
         report,
         [
-            Column(name="topic", kind=Kind.CODE, link=topic_link),
+            topic_column(),
             Column(name="partition", kind=_NUMBER, link=live.log_link),
             Column(name="leader", kind=_NUMBER),
             Column(name="fetcher", kind=_NUMBER),
@@ -121,7 +122,7 @@ def _purgatories(live: LiveReports) -> Section:
         "Purgatories",
         report,
         [
-            Column(name="topic", kind=Kind.CODE, link=topic_link),
+            topic_column(),
             Column(name="partition", kind=_NUMBER, link=live.log_link),
             Column(name="replications", kind=_NUMBER, help="acks=all, and writes of coordinators"),
             Column(name="others", kind=_NUMBER, help="Fetches, record deletions, and transactions"),

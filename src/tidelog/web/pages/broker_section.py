@@ -69,10 +69,6 @@ class LiveReports:
         return next(map(urls.log_dir_url, keys), None)
 
 
-def topic_link(row: Row) -> str | None:
-    return urls.topic_url(str(row["topic"]))
-
-
 def bars(
     rows: Iterable[Row],
     *,

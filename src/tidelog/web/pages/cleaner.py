@@ -22,6 +22,7 @@ from tidelog.storage.segment.file_names import SegmentFileName
 from tidelog.web import urls
 from tidelog.web.jobs import Finished, StillRunningError
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
+from tidelog.web.pages.row_links import log_dir_link
 from tidelog.web.reports.cluster_facts import known_settings
 from tidelog.web.reports.compaction_plans import CHECKED_UNASKED_BYTES, Plans, all_plans, checked_plans
 from tidelog.web.request import PageRequest
@@ -173,12 +174,12 @@ def _logs_section(request: PageRequest, logs: Sequence[_Log], is_filtered: bool)
 
 
 def _url(row: Row) -> str:
-    return urls.log_part_url(str(row["dir"]), str(row["log"]), "cleaner")
+    return urls.log_part_url(str(row["log_dir"]), str(row["log"]), "cleaner")
 
 
 def _reason_url(row: Row) -> str | None:
     """Return the page of the damaged batch or of the transactions that the reason is about."""
-    key, name = str(row["dir"]), str(row["log"])
+    key, name = str(row["log_dir"]), str(row["log"])
     if isinstance(row["stop_base"], int) and isinstance(row["stop_position"], int):
         return urls.batch_url(key, name, row["stop_base"], row["stop_position"])
     return None if row["held_by_producer"] is None else urls.log_part_url(key, name, "transactions")
@@ -194,14 +195,14 @@ _COLUMNS = (
     Column(name="uncleanable_bytes", title="not cleanable", kind=Kind.BYTES, help="Segments that must wait"),
     Column(name="due_when", title="due", help="The moment or the further dirty bytes that make the log due"),
 )
-_DIRECTORY = Column(name="directory", kind=Kind.CODE, link=lambda row: urls.log_dir_url(str(row["dir"])))
+_DIRECTORY = Column(name="directory", kind=Kind.CODE, link=log_dir_link)
 
 
 def _row(log: _Log) -> Row:
     found, plan = log.found, log.found.plan
     config, holding = found.settings.config, holding_transaction(found)
     head: dict[str, object] = {
-        "dir": log.log_dir.key,
+        "log_dir": log.log_dir.key,
         "directory": str(log.log_dir.path),
         "log": found.name,
         "topic": found.partition.topic,
@@ -274,6 +275,6 @@ _NUMBERS = (
 def _picture(logs: Sequence[_Log]) -> Picture | None:
     """Return the largest dirty ratios."""
     largest = sorted((log for log in logs if log.ratio), key=lambda log: -(log.ratio or 0))[:_MOST_BARS]
-    names = ("dir", "log", "state", "why", "is_due", "dirty_ratio", "min_ratio", "dirty_bytes")
+    names = ("log_dir", "log", "state", "why", "is_due", "dirty_ratio", "min_ratio", "dirty_bytes")
     items = [{name: row[name] for name in names} for row in map(_row, largest)]
     return Picture(items=items, draw=lambda: draw_dirty_ratios(items, url=_url)) if items else None

@@ -18,6 +18,7 @@ from tidelog.storage.segment.file_names import DirectoryPurpose
 from tidelog.web import urls
 from tidelog.web.jobs import JobProgress, StillRunningError
 from tidelog.web.page import Column, Fact, FormField, Kind, Page, Picture, Row, Section, Table
+from tidelog.web.pages.row_links import topic_column
 from tidelog.web.request import PageRequest
 from tidelog.web.shown import size_text
 from tidelog.web.sources import LogDir
@@ -63,7 +64,7 @@ def cluster_page(request: PageRequest) -> Page:
                 picture=_bars([row for row in shown if row["bytes"]]),
                 table=Table(
                     columns=[
-                        Column(name="topic", kind=Kind.CODE, link=lambda row: urls.topic_url(str(row["topic"]))),
+                        topic_column(),
                         Column(name="partitions", kind=Kind.NUMBER),
                         Column(name="logs", kind=Kind.NUMBER, help="Logs of its partitions in the given directories"),
                         Column(name="segments", kind=Kind.NUMBER),

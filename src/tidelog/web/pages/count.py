@@ -17,6 +17,7 @@ from tidelog.web import urls
 from tidelog.web.jobs import JobProgress
 from tidelog.web.page import Column, Fact, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.cluster import space_of_all
+from tidelog.web.pages.row_links import log_column, log_dir_link
 from tidelog.web.request import PageRequest
 from tidelog.web.shown import size_text, time_text
 from tidelog.web.sources import LogDir
@@ -193,8 +194,8 @@ def _parts_section(parts: Sequence[Row]) -> Section:
 
 def _columns() -> list[Column]:
     return [
-        Column(name="log", kind=Kind.CODE, link=lambda row: urls.log_url(str(row["dir"]), str(row["log"]))),
-        Column(name="log_dir", kind=Kind.CODE, title="log directory"),
+        log_column(),
+        Column(name="directory", title="log directory", kind=Kind.CODE, link=log_dir_link),
         *(Column(name=name, kind=_KINDS.get(name, Kind.NUMBER)) for name in _COUNTS if name != "tombstones"),
         Column(name="error"),
     ]
@@ -206,8 +207,8 @@ def _row(one: _Counted) -> Row:
     values = {name: value if known else None for name, value in asdict(count).items() if name in _COUNTS}
     return {
         "log": count.partition.directory_name,
-        "dir": one.log_dir.key,
-        "log_dir": str(one.log_dir.path),
+        "log_dir": one.log_dir.key,
+        "directory": str(one.log_dir.path),
         **values,
         "error": None if count.error is None else str(count.error),
     }

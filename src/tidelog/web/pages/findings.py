@@ -284,7 +284,7 @@ def _logs_section(request: PageRequest, logs: Sequence[LogFindings], *, with_dir
                 Column(
                     name="log",
                     kind=Kind.CODE,
-                    link=lambda row: urls.log_part_url(str(row["dir"]), str(row["log"]), "findings"),
+                    link=lambda row: urls.log_part_url(str(row["log_dir"]), str(row["log"]), "findings"),
                 ),
                 *([Column(name="directory", kind=Kind.CODE)] if with_directory else []),
                 Column(name="log_start", kind=Kind.NUMBER),
@@ -305,7 +305,7 @@ def _count_of(severity: str, log: LogFindings) -> int:
 
 def _log_row(log: LogFindings) -> Row:
     return {
-        "dir": log.log_dir.key,
+        "log_dir": log.log_dir.key,
         "directory": str(log.log_dir.path),
         "log": log.name,
         "log_start": log.verified.log_start,

@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.web import urls
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.group import MS_PER_MINUTE, group_page, retention_field, retention_minutes
+from tidelog.web.pages.row_links import log_column, undecoded_column
 from tidelog.web.reports.group_rows import shortened, times_of_expiry
 from tidelog.web.reports.group_survey import GroupSummary, GroupSurvey, survey_of
 from tidelog.web.request import PageRequest
@@ -196,19 +197,10 @@ def _logs_section(survey: GroupSurvey) -> Section:
         is_folded=not any(row["undecoded"] or row["error"] for row in rows),
         table=Table(
             columns=[
-                Column(name="log", kind=Kind.CODE, link=lambda row: urls.log_url(str(row["log_dir"]), str(row["log"]))),
+                log_column(),
                 Column(name="groups", kind=Kind.NUMBER),
                 Column(name="offsets", kind=Kind.NUMBER),
-                Column(
-                    name="undecoded",
-                    kind=Kind.NUMBER,
-                    link=lambda row: (
-                        urls.records_url(str(row["log_dir"]), str(row["log"]), start=row["first_undecoded"])
-                        if row["undecoded"]
-                        else None
-                    ),
-                    help="Records of unknown types or versions, and damaged ones",
-                ),
+                undecoded_column(),
                 Column(name="error"),
             ],
             rows=rows,

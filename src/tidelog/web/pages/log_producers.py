@@ -12,6 +12,7 @@ from tidelog.inspect.producers import log_producers
 from tidelog.storage.producer.entry import ProducerEntry
 from tidelog.web import urls
 from tidelog.web.page import Column, Fact, Kind, Link, Page, Picture, Row, Section, Table
+from tidelog.web.pages.row_links import producer_column
 from tidelog.web.reports.log_reports import log_report, log_trail, window_links, window_notes, window_of
 from tidelog.web.reports.producer_report import EXPIRATION_KEY, Expiration, expiration_of
 from tidelog.web.request import PageRequest
@@ -120,12 +121,7 @@ def producer_columns(records: Callable[[Row, object], str]) -> list[Column]:
         return lambda row: None if row[name] is None else records(row, row[name])
 
     return [
-        Column(
-            name="producer_id",
-            title="producer",
-            kind=Kind.CODE,
-            link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
-        ),
+        producer_column(),
         Column(name="producer_epoch", title="epoch", kind=Kind.NUMBER),
         Column(name="last_sequence", kind=Kind.NUMBER),
         Column(name="last_offset", kind=Kind.NUMBER, link=link("last_offset")),

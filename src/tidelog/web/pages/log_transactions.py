@@ -19,6 +19,7 @@ from tidelog.storage.log.view.transaction_scan import AbortedRanges
 from tidelog.web import urls
 from tidelog.web.jobs import JobProgress
 from tidelog.web.page import Column, Fact, Kind, Link, Page, Picture, Row, Section, Table
+from tidelog.web.pages.row_links import producer_column
 from tidelog.web.reports.group_rows import shortened
 from tidelog.web.reports.log_reports import log_report, log_trail, window_links, window_notes, window_of
 from tidelog.web.request import PageRequest
@@ -142,12 +143,7 @@ def open_columns(*, with_log: bool = True) -> list[Column]:
                 else urls.log_part_url(str(row["log_dir"]), str(row["log"]), "transactions")
             ),
         ),
-        Column(
-            name="producer_id",
-            title="producer",
-            kind=Kind.CODE,
-            link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
-        ),
+        producer_column(),
         Column(name="transactional_id", kind=Kind.CODE, link=_id_link),
         Column(name="why", title="verdict"),
         Column(name="start_offset", title="first offset", kind=Kind.NUMBER, link=_start_link),
@@ -284,12 +280,7 @@ def _spans_section(request: PageRequest, spans: Sequence[TransactionSpan]) -> Se
         ),
         table=Table(
             columns=[
-                Column(
-                    name="producer_id",
-                    title="producer",
-                    kind=Kind.CODE,
-                    link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
-                ),
+                producer_column(),
                 Column(name="state"),
                 Column(
                     name="first_offset",

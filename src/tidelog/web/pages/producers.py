@@ -12,6 +12,7 @@ from tidelog.inspect.producers import ProducerTotal
 from tidelog.web import urls
 from tidelog.web.page import Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.log_producers import expiration_fact, log_producers_page, producer_columns, producer_row
+from tidelog.web.pages.row_links import producer_column
 from tidelog.web.reports.producer_report import (
     MOST_PRODUCERS,
     LogSnapshots,
@@ -179,12 +180,7 @@ def _totals_section(request: PageRequest, report: ProducerReport) -> Section:
         else "",
         table=Table(
             columns=[
-                Column(
-                    name="producer_id",
-                    title="producer",
-                    kind=Kind.CODE,
-                    link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
-                ),
+                producer_column(),
                 Column(name="logs", kind=Kind.NUMBER),
                 Column(name="open", kind=Kind.NUMBER, help="Logs in which it has an open transaction"),
                 Column(name="epoch", kind=Kind.NUMBER, help="The highest one"),

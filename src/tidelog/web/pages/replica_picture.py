@@ -60,7 +60,7 @@ def replica_picture(compared: ComparedPartition, keys: Mapping[Path, str], windo
     names, parities = replica_names(compared), _parities(compared)
     lanes = []
     for number, (one, replica) in enumerate(_readable(compared)[:MOST_LANES]):
-        about: dict[str, object] = {"dir": keys[replica.directory.path], "replica": names[id(replica)]}
+        about: dict[str, object] = {"log_dir": keys[replica.directory.path], "replica": names[id(replica)]}
         lanes.append(
             ReplicaLane(
                 title=names[id(replica)],
@@ -164,7 +164,7 @@ def _tip(item: Row) -> str:
 
 
 def _url(log: str, item: Row) -> str | None:
-    key = str(item["dir"])
+    key = str(item["log_dir"])
     if item.get("mark") == "difference":
         return f"#{item['section']}"
     if "start" in item:

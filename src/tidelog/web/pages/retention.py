@@ -14,6 +14,7 @@ from tidelog.storage.log.change.retention import deletes_by_policy
 from tidelog.storage.segment.file_names import DirectoryPurpose
 from tidelog.web import urls
 from tidelog.web.page import Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
+from tidelog.web.pages.row_links import log_column, log_dir_link, topic_column
 from tidelog.web.reports.cluster_facts import is_live, known_settings
 from tidelog.web.reports.retention_survey import (
     RETENTION_BYTES,
@@ -291,7 +292,7 @@ def _topics_section(request: PageRequest, topics: Sequence[RetentionTotals]) -> 
         text="First come the topics that free most bytes at the next check, then within a day and a week.",
         table=Table(
             columns=[
-                Column(name="topic", kind=Kind.CODE, link=lambda row: urls.topic_url(str(row["topic"]))),
+                topic_column(),
                 Column(name="logs", kind=Kind.NUMBER),
                 *_SHARE_COLUMNS,
             ],
@@ -307,13 +308,13 @@ def _logs_section(request: PageRequest, survey: RetentionSurvey, logs: Sequence[
     shown, paging = request.query.paged("logs", logs, keys=keys, size=50)
     rows = [_log_row(survey, one) for one in shown]
     several = len(request.sources.log_dirs) > 1
-    where = Column(name="directory", kind=Kind.CODE, link=lambda row: urls.log_dir_url(str(row["dir"])))
+    where = Column(name="directory", kind=Kind.CODE, link=log_dir_link)
     return Section(
         name="logs",
         title="Logs",
         table=Table(
             columns=[
-                Column(name="log", kind=Kind.CODE, link=lambda row: urls.log_url(str(row["dir"]), str(row["log"]))),
+                log_column(),
                 *([where] if several else []),
                 *_SHARE_COLUMNS,
             ],
@@ -328,7 +329,7 @@ def _log_row(survey: RetentionSurvey, totals: RetentionTotals) -> Row:
     [log] = totals.logs
     log_dir = survey.dir_of(log)
     return {
-        "dir": log_dir.key,
+        "log_dir": log_dir.key,
         "directory": str(log_dir.path),
         "log": log.partition.directory_name,
         **_totals_row(totals),

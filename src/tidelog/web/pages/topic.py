@@ -234,17 +234,17 @@ def _columns(request: PageRequest, rows: Sequence[Row]) -> list[Column]:
     ]
     without = set() if placed else {"leader", "replicas", "isr", "role"}
     without |= set() if several and placed else {"lag"}
-    without |= set() if several or any(row["dir"] is None for row in rows) else {"holder"}
+    without |= set() if several or any(row["log_dir"] is None for row in rows) else {"holder"}
     without |= set() if any(row["problem"] for row in rows) else {"problem"}
     return [column for column in columns if column.name not in without]
 
 
 def _log_link(row: Row) -> str | None:
-    return None if row["dir"] is None else urls.log_url(str(row["dir"]), str(row["log"]))
+    return None if row["log_dir"] is None else urls.log_url(str(row["log_dir"]), str(row["log"]))
 
 
 def _directory_link(row: Row) -> str | None:
-    return None if row["dir"] is None else urls.log_dir_url(str(row["dir"]))
+    return None if row["log_dir"] is None else urls.log_dir_url(str(row["log_dir"]))
 
 
 def _compare_link(row: Row) -> str | None:
@@ -264,7 +264,7 @@ def _replica_row(
     known_bytes = None if sizes is None or key is None else sizes.get(key)
     names = ("segments", "log_start", "high_watermark", "log_end", "leader_epoch")
     return {
-        "dir": None if holder is None else holder.log_dir.key,
+        "log_dir": None if holder is None else holder.log_dir.key,
         "log": replica.partition.directory_name,
         "partition": replica.partition.partition,
         "leader": None if placement is None or placement.leader < 0 else placement.leader,
@@ -341,7 +341,7 @@ def _column_row(run: Sequence[int], largest: Mapping[int, int]) -> Row:
 def _passing_section(passing: Sequence[tuple[Holder, PartitionDirectoryName]]) -> Section:
     rows = [
         {
-            "dir": holder.log_dir.key,
+            "log_dir": holder.log_dir.key,
             "name": str(parsed),
             "holder": holder.name,
             "purpose": parsed.purpose.value.removeprefix("-"),

@@ -14,6 +14,7 @@ from tidelog.record.internal_records.transaction_record import STATES_BY_LABEL
 from tidelog.web import urls
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.log_transactions import log_transactions_page, open_columns, open_row
+from tidelog.web.pages.row_links import log_column, producer_column, undecoded_column
 from tidelog.web.reports.group_rows import partitions_text, shortened
 from tidelog.web.reports.transaction_report import KnownId, TransactionReport, key_of, report_of
 from tidelog.web.request import PageRequest
@@ -147,7 +148,7 @@ def _ids_section(request: PageRequest, report: TransactionReport, name: str, sta
         table=Table(
             columns=[
                 Column(name="transactional_id", kind=Kind.CODE),
-                _producer_column(),
+                producer_column(),
                 Column(name="producer_epoch", title="epoch", kind=Kind.NUMBER),
                 Column(name="state"),
                 Column(name="awaits", help="The partitions of the transaction that have no marker yet"),
@@ -199,7 +200,7 @@ def _ended_section(report: TransactionReport) -> Section:
         table=Table(
             columns=[
                 Column(name="transactional_id", kind=Kind.CODE),
-                _producer_column(),
+                producer_column(),
                 Column(name="outcome"),
                 Column(name="started", kind=Kind.TIME),
                 Column(name="ended", kind=Kind.TIME),
@@ -225,15 +226,6 @@ def _ended_row(one: KnownId) -> Row:
     }
 
 
-def _producer_column() -> Column:
-    return Column(
-        name="producer_id",
-        title="producer",
-        kind=Kind.CODE,
-        link=lambda row: urls.producer_url(int(str(row["producer_id"]))),
-    )
-
-
 def _record_column() -> Column:
     return Column(
         name="record_offset",
@@ -257,19 +249,10 @@ def _coordinators_section(report: TransactionReport) -> Section:
         is_folded=not any(row["undecoded"] or row["error"] for row in rows),
         table=Table(
             columns=[
-                Column(name="log", kind=Kind.CODE, link=_log_link),
+                log_column(),
                 Column(name="ids", kind=Kind.NUMBER),
                 *(Column(name=state, title=state, kind=Kind.NUMBER) for state in states),
-                Column(
-                    name="undecoded",
-                    kind=Kind.NUMBER,
-                    link=lambda row: (
-                        urls.records_url(str(row["log_dir"]), str(row["log"]), start=row["first_undecoded"])
-                        if row["undecoded"]
-                        else None
-                    ),
-                    help="Records of unknown types or versions, and damaged ones",
-                ),
+                undecoded_column(),
                 Column(name="error"),
             ],
             rows=rows,
@@ -304,10 +287,6 @@ def _log_of(path: str) -> str:
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
-def _log_link(row: Row) -> str:
-    return urls.log_url(str(row["log_dir"]), str(row["log"]))
-
-
 def _unread_section(request: PageRequest, report: TransactionReport) -> Section:
     shown, paging = request.query.paged("unread", report.unread)
     rows = [
@@ -323,7 +302,7 @@ def _unread_section(request: PageRequest, report: TransactionReport) -> Section:
         title="Logs that cannot be read",
         text="Their open transactions are not known.",
         table=Table(
-            columns=[Column(name="log", kind=Kind.CODE, link=_log_link), Column(name="error")],
+            columns=[log_column(), Column(name="error")],
             rows=rows,
             paging=paging,
         ),

@@ -181,7 +181,7 @@ def damage_picture(logs: Sequence[LogFindings], *, with_directory: bool) -> Pict
 
 
 def _lane(log: LogFindings, lanes: int, *, with_directory: bool) -> DamageLane:
-    about = {"dir": log.log_dir.key, "log": log.name}
+    about = {"log_dir": log.log_dir.key, "log": log.name}
     segments: list[Row] = [
         about | {"segment": one.base_offset, "segments": one.segments, "start": one.start, "end": one.end}
         for one in segment_ranges(log.sizes, max(4, _MOST_SEGMENTS // lanes))
@@ -218,7 +218,7 @@ def _tip(item: Row) -> str:
 
 
 def _item_url(log_dirs: Mapping[str, LogDir], item: Row) -> str:
-    key, log, base = str(item["dir"]), str(item["log"]), int(str(item["segment"]))
+    key, log, base = str(item["log_dir"]), str(item["log"]), int(str(item["segment"]))
     if "severity" in item:
         return urls.batch_url(key, log, base, int(str(item["position"])))
     return urls.segment_url(key, log, base)
