@@ -72,10 +72,8 @@ class CoordinatorLog:
     errors: tuple[TidelogError, ...] = ()
     undecoded_at: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The number of these records by partition, and the offset of the first one."""
-    _by_producer: Mapping[int, TransactionalId] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_producer", {known.producer_id: known for known in reversed(self.ids)})
+    _by_producer: dict[int, TransactionalId] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Filled on first use: most directories have no open transaction."""
 
     @property
     def is_whole(self) -> bool:
@@ -88,6 +86,8 @@ class CoordinatorLog:
         )
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
+        if not self._by_producer:
+            self._by_producer.update((known.producer_id, known) for known in reversed(self.ids))
         return self._by_producer.get(producer_id)
 
 
