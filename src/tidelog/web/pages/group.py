@@ -65,7 +65,7 @@ def _find(request: PageRequest, survey: GroupSurvey) -> tuple[GroupSummary, list
             f"no record of __consumer_offsets names the group {shortened(name)}"
             + (f"; not all of them can be read: {unread[0]}" if unread else "")
         )
-    keys = [one.log_dir_key for one in found]
+    keys = [one.log.log_dir_key for one in found]
     key = request.query.choice("from", keys, keys[0])
     titles = {one.key: str(one.path) for one in request.sources.log_dirs}
     field = FormField(

@@ -138,9 +138,9 @@ def _row(one: GroupSummary, minutes: int, now_ms: int, is_several: bool) -> Row:
         "without_log": one.without_log,
         "newest_commit": one.newest_commit_ms,
         "expired": sum(time <= now_ms for time in times),
-        "expires": max(times) if times and len(times) == one.offsets else None,
-        "log_dir": one.log_dir_key,
-        "offsets_log": one.source.directory_name,
+        "expires": max(times) if times and not one.kept_offsets else None,
+        "log_dir": one.log.log_dir_key,
+        "offsets_log": one.log.source.directory_name,
         "record_offset": one.newest_record,
         "url": _url(one, is_several),
     }
@@ -156,7 +156,7 @@ def _url(one: GroupSummary, is_several: bool) -> str | None:
     url = urls.group_url(one.group_id)
     if len(url) > _LONGEST_LINK:
         return None
-    return urls.with_query(url, {"from": one.log_dir_key if is_several else None})
+    return urls.with_query(url, {"from": one.log.log_dir_key if is_several else None})
 
 
 def _lag_bars(chosen: Sequence[GroupSummary], is_several: bool) -> Picture | None:

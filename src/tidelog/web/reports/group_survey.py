@@ -8,10 +8,12 @@ grows with the number of groups and offsets.
 from __future__ import annotations
 
 import uuid
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Final, TypeVar
 
 from tidelog.inspect.compare import ChosenReplicas
@@ -24,7 +26,7 @@ from tidelog.server.groups.state.group_map import Group
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.reports.group_log import GroupLog, GroupPlace, LogCounts, read_group, read_group_logs
-from tidelog.web.reports.group_summary import GroupSummary, SurveyedGroup, summarize
+from tidelog.web.reports.group_summary import GroupSummary, summary_of
 from tidelog.web.reports.internal_logs import choose, log_bytes, partitions_of, signature_of
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir, Sources
@@ -127,13 +129,13 @@ def survey_of(request: PageRequest) -> Finished[GroupSurvey]:
 
 def place_of(request: PageRequest, summary: GroupSummary) -> GroupPlace:
     """Read a group with its members and offsets. Raise StillRunningError."""
-    log_dir = request.sources.log_dir(summary.log_dir_key)
+    log_dir = request.sources.log_dir(summary.log.log_dir_key)
     is_held = log_dir.state().condition is DirectoryCondition.HELD
     return request.job(
-        ("group", summary.log_dir_key, summary.group_id),
-        lambda progress: read_group(log_dir, summary.source, summary.group_id, progress.advance),
-        title=f"reading the group's records in {summary.source.directory_name}",
-        signature=None if is_held else log_dir.signature(summary.source.directory_name),
+        ("group", summary.log.log_dir_key, summary.group_id),
+        lambda progress: read_group(log_dir, summary.log.source, summary.group_id, progress.advance),
+        title=f"reading the group's records in {summary.log.source.directory_name}",
+        signature=None if is_held else log_dir.signature(summary.log.source.directory_name),
         is_repeatable=True,
         max_age_ms=LIVE_AGE_MS if is_held else None,
     ).value
@@ -172,9 +174,13 @@ def survey_groups(sources: Sources, progress: JobProgress) -> GroupSurvey:
         replicas=replicas,
         errors=errors,
     )
-    groups = [one.summary.with_lags(list(_lags(survey, one))) for part in parts for one in part.groups]
-    groups.sort(key=lambda one: (one.group_id, one.log_dir_key))
-    keys = {one.log_dir_key for one in groups}
+    for part in parts:
+        committed = zip(part.partitions, part.offsets, strict=True)
+        for group in part.groups:
+            group.set_lags(list(_lags(survey, group, islice(committed, group.partitions))))
+    groups = [group for part in parts for group in part.groups]
+    groups.sort(key=lambda one: (one.group_id, one.log.log_dir_key))
+    keys = {one.log.log_dir_key for one in groups}
     return replace(survey, groups=groups, types=Counter(one.type for one in groups), is_several=len(keys) > 1)
 
 
@@ -183,22 +189,35 @@ class _Part:
     """A partition of ``__consumer_offsets``: only the numbers of its groups, because the records need much memory."""
 
     counts: LogCounts
-    groups: Sequence[SurveyedGroup]
+    groups: Sequence[GroupSummary]
+    partitions: Sequence[TopicPartition]
+    """The partitions with committed offsets, group by group; equal ones are one object."""
+    offsets: Sequence[int]
+    """The committed offset of each of these partitions."""
     topics: Mapping[uuid.UUID, str]
     """The topic names in the records, by id."""
 
 
 def _part(known: dict[TopicPartition, TopicPartition], log: GroupLog) -> _Part:
-    return _Part(log.counts(), list(summarize(log, known)), dict(_ids_in_records(log)))
+    counts, places = log.counts(), [log.place(group_id) for group_id in log.group_ids()]
+    return _Part(
+        counts,
+        [summary_of(place, counts) for place in places],
+        [known.setdefault(partition, partition) for place in places for partition in place.offsets],
+        array("q", (committed.offset for place in places for committed in place.offsets.values())),
+        dict(_ids_in_records(log)),
+    )
 
 
-def _lags(survey: GroupSurvey, one: SurveyedGroup) -> Iterator[int | None]:
+def _lags(
+    survey: GroupSurvey, group: GroupSummary, committed: Iterable[tuple[TopicPartition, int]]
+) -> Iterator[int | None]:
     """Yield the lag of each partition that a group reads, None for a partition whose log is not here."""
-    key = one.summary.log_dir_key
-    for partition, committed in one.committed:
+    key = group.log.log_dir_key
+    for partition, offset in committed:
         log = survey.place_of(key, partition)
-        yield None if log is None else log.ends.lag(committed)
-    for _, state in survey.shares_of(one.summary.group_id, key) if one.is_unserved else ():
+        yield None if log is None else log.ends.lag(offset)
+    for _, state in survey.shares_of(group.group_id, key) if group.type == "share" else ():
         shared = survey.partition_of(state.place)
         log = None if shared is None else survey.place_of(key, shared)
         yield None if log is None else state.backlog(log.ends.log_end)
