@@ -32,7 +32,7 @@ from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 _NO_PARTITIONS = frozenset[TopicPartition]()
-"""One object for very many transactional ids: each empty set needs 200 bytes."""
+"""The set that all transactional ids without partitions share: each empty set needs 200 bytes."""
 _CHOICE = ColumnChoice(headers=False)
 
 

@@ -45,7 +45,7 @@ class GroupSummary:
     """The number of the other offsets, which never expire."""
 
     def expiry(self, retention_ms: int) -> list[int]:
-        """Return the time at which each offset expires, without those that never do."""
+        """Return the time at which each offset expires. Offsets that never expire are left out."""
         return [start + retention_ms for start in self.retained_from] + list(self.expiring)
 
     def set_lags(self, lags: Sequence[int | None]) -> None:
