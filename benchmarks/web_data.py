@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from benchmarks.datasets import CACHE
-from log_maker import batch, plain, write_segment
+from group_maker import classic_group, commit, record_batch
+from log_maker import BASE_TIME, batch, plain, write_segment
+from tidelog.record.internal_records.transaction_record import TransactionRecord, TransactionState, key_of, value_of
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
+from tidelog.storage.producer.entry import CachedBatch, ProducerEntry
+from tidelog.storage.producer.snapshot import format_snapshot
 
 LARGE: Final = "large-0"
 """The log with large segments."""
@@ -26,7 +31,11 @@ _SEGMENTS: Final = 10
 _RECORDS: Final = 20
 _LARGE_RECORDS: Final = 600
 _VALUE_BYTES: Final = 100
-_VERSION: Final = "2"
+_OF_EACH_PARTITION: Final = 10
+"""The groups, and the transactional ids, for each partition."""
+_INTERNAL_PARTITIONS: Final = 50
+_PRODUCERS_A_LOG: Final = 5
+_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +51,29 @@ class WebData:
     def segments(self) -> int:
         return self.partitions * _SEGMENTS + self.large_segments
 
+    @property
+    def groups(self) -> int:
+        """The number of groups, which is also that of transactional ids."""
+        return self.partitions * _OF_EACH_PARTITION
+
 
 def web_data(scale: float) -> WebData:
     """Return the directory, and make it on first use."""
     partitions = max(_PARTITIONS_A_TOPIC, round(10_000 * scale))
     large_bytes = max(1_000_000, round(1_000_000_000 * scale))
-    directory = CACHE / f"web-{partitions}"
+    directory = CACHE / f"web-{_VERSION}-{partitions}"
     data = WebData(directory=directory, partitions=partitions, large_segments=2, large_bytes=large_bytes)
     stamp = directory.with_suffix(".stamp")
-    if not stamp.exists() or stamp.read_text() != _VERSION:
+    if not stamp.exists():
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         _make_many(data)
         _make_large(data)
+        _make_groups(data)
+        _make_transactional_ids(data)
         (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=benchmark\n")
         CleanShutdownFile(LOCAL, directory).write(0)
-        stamp.write_text(_VERSION)
+        stamp.touch()
     return data
 
 
@@ -67,12 +83,27 @@ def _make_many(data: WebData) -> None:
     for number in range(_SEGMENTS):
         write_segment(first, number * _RECORDS, [plain(number * _RECORDS, _RECORDS)])
     files = sorted(first.iterdir())
-    for number in range(1, data.partitions):
-        topic, partition = divmod(number, _PARTITIONS_A_TOPIC)
-        directory = data.directory / f"topic-{topic:03d}-{partition}"
-        directory.mkdir()
-        for file in files:
-            os.link(file, directory / file.name)
+    for number in range(data.partitions):
+        topic, partition = _topic_partition(number)
+        directory = data.directory / f"{topic}-{partition}"
+        if number:
+            directory.mkdir()
+            for file in files:
+                os.link(file, directory / file.name)
+        (directory / f"{_SEGMENTS * _RECORDS:020d}.snapshot").write_bytes(_snapshot(number))
+
+
+def _topic_partition(number: int) -> tuple[str, int]:
+    topic, partition = divmod(number, _PARTITIONS_A_TOPIC)
+    return f"topic-{topic:03d}", partition
+
+
+def _snapshot(number: int) -> bytes:
+    last = CachedBatch(last_sequence=0, last_offset=_RECORDS - 1, offset_delta=0, timestamp=BASE_TIME)
+    ids = range(number * _PRODUCERS_A_LOG, (number + 1) * _PRODUCERS_A_LOG)
+    return format_snapshot(
+        ProducerEntry(producer_id=id_, producer_epoch=0, last_timestamp=BASE_TIME, batches=deque([last])) for id_ in ids
+    )
 
 
 def _make_large(data: WebData) -> None:
@@ -95,3 +126,31 @@ def _make_large(data: WebData) -> None:
         (directory / f"{base:020d}.timeindex").write_bytes(times)
         base += count * _LARGE_RECORDS
     write_segment(directory, base, [plain(base)])
+
+
+def _make_groups(data: WebData) -> None:
+    """Make groups of one member and one offset each."""
+    for internal in range(_INTERNAL_PARTITIONS):
+        records = []
+        for number in range(internal, data.groups, _INTERNAL_PARTITIONS):
+            group, (topic, partition) = f"group-{number:06d}", _topic_partition(number % data.partitions)
+            records.append(classic_group(group, members=[{}]))
+            records.append(commit(group, number % (_SEGMENTS * _RECORDS), topic=topic, partition=partition))
+        batches = [record_batch(at, record) for at, record in enumerate(records)]
+        write_segment(data.directory / f"__consumer_offsets-{internal}", 0, batches)
+
+
+def _make_transactional_ids(data: WebData) -> None:
+    for internal in range(_INTERNAL_PARTITIONS):
+        batches = []
+        for at, number in enumerate(range(internal, data.groups, _INTERNAL_PARTITIONS)):
+            record = TransactionRecord(
+                state=TransactionState.COMPLETE_COMMIT,
+                producer_id=number,
+                producer_epoch=0,
+                timeout_ms=60_000,
+                last_update_ms=BASE_TIME + number,
+                start_ms=BASE_TIME,
+            )
+            batches.append(batch(at, [value_of(record, 1)], key=key_of(f"transactional-id-{number:06d}")))
+        write_segment(data.directory / f"__transaction_state-{internal}", 0, batches)

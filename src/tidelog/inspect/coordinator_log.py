@@ -31,6 +31,8 @@ from tidelog.storage.log.view.row_stream import ReadRange, counted
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+_NO_PARTITIONS = frozenset[TopicPartition]()
+"""The set that all transactional ids without partitions share: each empty set needs 200 bytes."""
 _CHOICE = ColumnChoice(headers=False)
 
 
@@ -72,10 +74,8 @@ class CoordinatorLog:
     errors: tuple[TidelogError, ...] = ()
     undecoded_at: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The number of these records by partition, and the offset of the first one."""
-    _by_producer: Mapping[int, TransactionalId] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_producer", {known.producer_id: known for known in reversed(self.ids)})
+    _by_producer: dict[int, TransactionalId] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Filled on first use: most directories have no open transaction."""
 
     @property
     def is_whole(self) -> bool:
@@ -88,6 +88,8 @@ class CoordinatorLog:
         )
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
+        if not self._by_producer:
+            self._by_producer.update((known.producer_id, known) for known in reversed(self.ids))
         return self._by_producer.get(producer_id)
 
 
@@ -183,7 +185,7 @@ def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
         producer_epoch=record.producer_epoch,
         state=record.state.label,
         timeout_ms=record.timeout_ms,
-        partitions=record.partitions,
+        partitions=record.partitions or _NO_PARTITIONS,
         start_timestamp=record.start_ms if record.start_ms >= 0 else None,
         last_update_timestamp=record.last_update_ms if record.last_update_ms >= 0 else None,
         source=found.source,

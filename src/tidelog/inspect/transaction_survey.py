@@ -185,7 +185,8 @@ def _coordinators_of(own: CoordinatorLog, logs: Iterable[CoordinatorLog]) -> Coo
     """Return the logs of a directory's cluster, or of the directory alone if it does not name its cluster."""
     if own.cluster_id is None:
         return own
-    return join_logs(log for log in logs if log.cluster_id == own.cluster_id)
+    same = [log for log in logs if log.cluster_id == own.cluster_id]
+    return own if len(same) == 1 else join_logs(same)
 
 
 def _is_confirmed(fs: FileSystem, transaction: OpenTransaction) -> bool:

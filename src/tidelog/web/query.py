@@ -97,16 +97,16 @@ class Query:
             raise ConfigError(f"the parameter {section}.sort must be one of: {', '.join(known) or 'none'}, or -COLUMN")
         size = self.integer(f"{section}.size", size, minimum=1, maximum=_MAX_ROWS)
         number = self.integer(f"{section}.page", 1, minimum=1)
-        ordered = list(items)
+        ordered: Sequence[int] = range(len(items))
         if order:
-            key = known[column]
-            valued = [(value, item) for item in ordered if (value := key(item)) is not None]
-            valued.sort(key=lambda pair: pair[0], reverse=order.startswith("-"))
-            ordered = [item for _, item in valued] + [item for item in ordered if key(item) is None]
+            values = list(map(known[column], items))  # no pair for each item, which would begin garbage collections
+            valued = [at for at in ordered if values[at] is not None]
+            valued.sort(key=values.__getitem__, reverse=order.startswith("-"))
+            ordered = valued + [at for at in ordered if values[at] is None]
         pages = max(1, -(-len(ordered) // size))
         number = min(number, pages)
         paging = Paging(number=number, size=size, total=len(ordered), sort=order, sortable=frozenset(known))
-        return ordered[(number - 1) * size : number * size], paging
+        return [items[at] for at in ordered[(number - 1) * size : number * size]], paging
 
     def sliced(self, section: str, total: int, *, size: int = 100, at: int = 0) -> tuple[range, Paging]:
         """Return the numbers of the rows of a table that a page shows, for a table of very many rows.

@@ -16,7 +16,7 @@ from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState
 from tidelog.storage.segment.file_names import DirectoryPurpose
 from tidelog.web import urls
-from tidelog.web.jobs import JobProgress, StillRunningError
+from tidelog.web.jobs import LIVE_AGE_MS, JobProgress, StillRunningError
 from tidelog.web.page import Column, Fact, FormField, Kind, Page, Picture, Row, Section, Table
 from tidelog.web.pages.row_links import topic_column
 from tidelog.web.request import PageRequest
@@ -25,8 +25,6 @@ from tidelog.web.sources import LogDir
 from tidelog.web.svg.bars import draw_bars
 
 _MOST_BARS = 20
-_FRESH_MS = 15_000
-"""The age at which sizes are read again while a process holds a directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +103,13 @@ def _survey(request: PageRequest, listed: Sequence[_Listed]) -> Mapping[str, Seq
         }
 
     is_held = any(one.state.condition is DirectoryCondition.HELD for one in listed)
-    period = request.now_ms // _FRESH_MS if is_held else None
-    signature = (period, tuple(tuple(one.names) for one in listed))
-    return request.job("space", work, title="reading the sizes of files", signature=signature).value
+    return request.job(
+        "space",
+        work,
+        title="reading the sizes of files",
+        signature=tuple(tuple(one.names) for one in listed),
+        max_age_ms=LIVE_AGE_MS if is_held else None,
+    ).value
 
 
 def _facts(

@@ -12,8 +12,10 @@ from tidelog.web import urls
 from tidelog.web.jobs import JobProgress
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.query import Query
+from tidelog.web.reports.group_log import GroupPlace
 from tidelog.web.reports.group_rows import member_rows, offset_rows, share_row, shortened
-from tidelog.web.reports.group_survey import GroupPlace, GroupSummary, GroupSurvey, survey_of
+from tidelog.web.reports.group_summary import GroupSummary
+from tidelog.web.reports.group_survey import GroupSurvey, place_of, survey_of
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import NotFoundError
 from tidelog.web.svg.lag import draw_lag
@@ -40,13 +42,13 @@ def group_page(request: PageRequest) -> Page:
     finished = survey_of(request)
     survey = finished.value
     summary, others = _find(request, survey)
-    place = summary.place
+    place = place_of(request, summary)
     offsets, share = _offsets(request, survey, place, minutes, counts=counts), _share(request.query, survey, place)
     return Page(
         title=shortened(place.group_id) or "the group with the empty name",
         trail=[Link("Cluster", urls.CLUSTER), Link("Groups", urls.GROUPS)],
         form=[*others, retention_field(minutes)],
-        facts=[*_facts(summary), Fact(name="as_of", value=finished.made_at_ms, kind=Kind.TIME)],
+        facts=[*_facts(summary, place), Fact(name="as_of", value=finished.made_at_ms, kind=Kind.TIME)],
         notes=list(survey.notes()),
         links=[Link("Read again", request.query.with_changes({"newer": str(finished.made_at_ms)}))],
         sections=[section for section in (offsets, share, _members(request.query, survey, place)) if section],
@@ -56,14 +58,14 @@ def group_page(request: PageRequest) -> Page:
 def _find(request: PageRequest, survey: GroupSurvey) -> tuple[GroupSummary, list[FormField]]:
     """Return the group that the URL names, and a field that selects another log directory with a group of its name."""
     name = request.path["group"]
-    found = [one for one in survey.groups if one.place.group_id == name]
+    found = survey.find(name)
     if not found:
         unread = [str(log.error) for log in survey.logs if log.error is not None]
         raise NotFoundError(
             f"no record of __consumer_offsets names the group {shortened(name)}"
             + (f"; not all of them can be read: {unread[0]}" if unread else "")
         )
-    keys = [one.place.log.log_dir_key for one in found]
+    keys = [one.log.log_dir_key for one in found]
     key = request.query.choice("from", keys, keys[0])
     titles = {one.key: str(one.path) for one in request.sources.log_dirs}
     field = FormField(
@@ -72,9 +74,8 @@ def _find(request: PageRequest, survey: GroupSurvey) -> tuple[GroupSummary, list
     return found[keys.index(key)], [field] if len(keys) > 1 else []
 
 
-def _facts(summary: GroupSummary) -> Iterator[Fact]:
-    place, group = summary.place, summary.place.group
-    key, log = place.log.log_dir_key, place.log.source.directory_name
+def _facts(summary: GroupSummary, place: GroupPlace) -> Iterator[Fact]:
+    group, key, log = place.group, place.log.log_dir_key, place.log.source.directory_name
     newest = place.log.newest.get(place.group_id)
     yield Fact(name="group", value=shortened(place.group_id), kind=Kind.CODE)
     yield Fact(name="type", value=summary.type)
@@ -254,7 +255,7 @@ def _counted(
 
 
 def _share(query: Query, survey: GroupSurvey, place: GroupPlace) -> Section | None:
-    states = survey.shares_of(place)
+    states = survey.shares_of(place.group_id, place.log.log_dir_key)
     if not states and not isinstance(place.group, UnservedGroup):
         return None
     if not states and place.offsets:

@@ -13,8 +13,9 @@ from tidelog.web import urls
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.group import MS_PER_MINUTE, group_page, retention_field, retention_minutes
 from tidelog.web.pages.row_links import log_column, undecoded_column
-from tidelog.web.reports.group_rows import shortened, times_of_expiry
-from tidelog.web.reports.group_survey import GroupSummary, GroupSurvey, survey_of
+from tidelog.web.reports.group_rows import shortened
+from tidelog.web.reports.group_summary import GroupSummary
+from tidelog.web.reports.group_survey import GroupSurvey, survey_of
 from tidelog.web.request import PageRequest
 from tidelog.web.svg.bars import draw_bars
 
@@ -86,11 +87,11 @@ def _chosen(survey: GroupSurvey, wanted: str, type_: str) -> Sequence[GroupSumma
     if not wanted and not type_:
         return survey.groups
     part = wanted.lower()
-    return [one for one in survey.groups if part in one.place.group_id.lower() and (not type_ or one.type == type_)]
+    return [one for one in survey.groups if part in one.group_id.lower() and (not type_ or one.type == type_)]
 
 
 _KEYS: Mapping[str, Callable[[GroupSummary], Any]] = {
-    "group": lambda one: one.place.group_id,
+    "group": lambda one: one.group_id,
     "type": lambda one: one.type,
     "state": lambda one: one.state,
     "members": lambda one: one.members,
@@ -124,14 +125,9 @@ def _columns() -> list[Column]:
 
 
 def _row(one: GroupSummary, minutes: int, now_ms: int, is_several: bool) -> Row:
-    place = one.place
-    times = list(times_of_expiry(place, minutes * MS_PER_MINUTE).values())
-    ends = [time for time in times if time is not None]
-    newest = place.log.newest.get(place.group_id)
-    if newest is None:
-        newest = max((committed.record_offset for committed in place.offsets.values()), default=None)
+    times = one.expiry(minutes * MS_PER_MINUTE)
     return {
-        "group": shortened(place.group_id),
+        "group": shortened(one.group_id),
         "type": one.type,
         "protocol_type": one.protocol_type,
         "state": one.state,
@@ -142,11 +138,11 @@ def _row(one: GroupSummary, minutes: int, now_ms: int, is_several: bool) -> Row:
         "lag": one.lag,
         "without_log": one.without_log,
         "newest_commit": one.newest_commit_ms,
-        "expired": sum(time <= now_ms for time in ends),
-        "expires": max(ends) if ends and len(ends) == len(times) else None,
-        "log_dir": place.log.log_dir_key,
-        "offsets_log": place.log.source.directory_name,
-        "record_offset": newest,
+        "expired": sum(time <= now_ms for time in times),
+        "expires": max(times) if times and not one.kept_offsets else None,
+        "log_dir": one.log.log_dir_key,
+        "offsets_log": one.log.source.directory_name,
+        "record_offset": one.newest_record,
         "url": _url(one, is_several),
     }
 
@@ -158,17 +154,17 @@ def _link(row: Row) -> str | None:
 
 def _url(one: GroupSummary, is_several: bool) -> str | None:
     """Return the URL of the group's page, or None if the name is too long for a URL."""
-    url = urls.group_url(one.place.group_id)
+    url = urls.group_url(one.group_id)
     if len(url) > _LONGEST_LINK:
         return None
-    return urls.with_query(url, {"from": one.place.log.log_dir_key if is_several else None})
+    return urls.with_query(url, {"from": one.log.log_dir_key if is_several else None})
 
 
 def _lag_bars(chosen: Sequence[GroupSummary], is_several: bool) -> Picture | None:
     largest = nlargest(_MOST_BARS, (one for one in chosen if one.lag), key=lambda one: one.lag or 0)
     if not largest:
         return None
-    items = [{"group": shortened(one.place.group_id), "lag": one.lag, "url": _url(one, is_several)} for one in largest]
+    items = [{"group": shortened(one.group_id), "lag": one.lag, "url": _url(one, is_several)} for one in largest]
     return Picture(
         items=items,
         draw=lambda: draw_bars(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidelog.inspect.durations import parse_duration
@@ -16,7 +15,14 @@ from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, 
 from tidelog.web.pages.log_transactions import log_transactions_page, open_columns, open_row
 from tidelog.web.pages.row_links import log_column, producer_column, undecoded_column
 from tidelog.web.reports.group_rows import partitions_text, shortened
-from tidelog.web.reports.transaction_report import KnownId, TransactionReport, key_of, report_of
+from tidelog.web.reports.transaction_report import (
+    OUTCOMES,
+    CoordinatorPart,
+    KnownId,
+    TransactionReport,
+    key_of,
+    report_of,
+)
 from tidelog.web.request import PageRequest
 from tidelog.web.shown import size_text
 from tidelog.web.svg.bars import draw_bars
@@ -26,8 +32,6 @@ __all__ = ["log_transactions_page", "transactions_page"]
 _DEFAULT_LIMIT = "15m"
 """Kafka's default of ``transaction.max.timeout.ms``."""
 _MOST_BARS = 20
-_MOST_ENDED = 50
-_ENDED = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
 
 
 def transactions_page(request: PageRequest) -> Page:
@@ -130,9 +134,9 @@ def _held_back(request: PageRequest, report: TransactionReport) -> Picture | Non
 
 
 def _ids_section(request: PageRequest, report: TransactionReport, name: str, state: str) -> Section:
-    chosen = [
-        one for one in report.ids if name.lower() in one.known.name.lower() and (not state or one.known.state == state)
-    ]
+    chosen, part = report.ids, name.lower()
+    if name or state:
+        chosen = [one for one in chosen if part in one.known.name.lower() and (not state or one.known.state == state)]
     keys: Mapping[str, Callable[[KnownId], Any]] = {
         "transactional_id": lambda one: one.known.name,
         "producer_id": lambda one: one.known.producer_id,
@@ -189,10 +193,6 @@ def _by_topic(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _ended_section(report: TransactionReport) -> Section:
-    ended = sorted(
-        (one for one in report.ids if one.known.state in _ENDED),
-        key=lambda one: -(one.known.last_update_timestamp or 0),
-    )
     return Section(
         name="ended",
         title="Newest ended transactions",
@@ -207,7 +207,7 @@ def _ended_section(report: TransactionReport) -> Section:
                 Column(name="took_ms", title="took", kind=Kind.DURATION),
                 _record_column(),
             ],
-            rows=[_ended_row(one) for one in ended[:_MOST_ENDED]],
+            rows=[_ended_row(one) for one in report.ended],
             empty="No transactional id has an ended transaction.",
         ),
         is_folded=True,
@@ -219,7 +219,7 @@ def _ended_row(one: KnownId) -> Row:
     times = (known.start_timestamp, known.last_update_timestamp)
     return {
         **{name: row[name] for name in ("transactional_id", "producer_id", "log_dir", "log", "record_offset")},
-        "outcome": _ENDED[known.state],
+        "outcome": OUTCOMES[known.state],
         "started": known.start_timestamp,
         "ended": known.last_update_timestamp,
         "took_ms": None if times[0] is None or times[1] is None else times[1] - times[0],
@@ -241,7 +241,7 @@ def _record_column() -> Column:
 
 def _coordinators_section(report: TransactionReport) -> Section:
     states = list(STATES_BY_LABEL)[:6]
-    rows = list(_coordinator_rows(report, states))
+    rows = [_coordinator_row(part, states) for part in report.coordinators]
     return Section(
         name="coordinators",
         title="Partitions of __transaction_state",
@@ -261,30 +261,16 @@ def _coordinators_section(report: TransactionReport) -> Section:
     )
 
 
-def _coordinator_rows(report: TransactionReport, states: Sequence[str]) -> Iterator[Row]:
-    for key, log in report.coordinators.items():
-        counts: dict[TopicPartition, Counter[str]] = {
-            TopicPartition("__transaction_state", number): Counter() for number in log.partitions
-        }
-        for known in log.ids:
-            counts.setdefault(known.source, Counter())[known.state] += 1
-        errors = {_log_of(str(error.path)): str(error) for error in log.errors if error.path is not None}
-        for partition, by_state in sorted(counts.items()):
-            undecoded, first = log.undecoded_at.get(partition, (0, None))
-            yield {
-                "log_dir": key,
-                "log": partition.directory_name,
-                "ids": by_state.total(),
-                **{state: by_state[state] for state in states},
-                "undecoded": undecoded,
-                "first_undecoded": first,
-                "error": errors.get(partition.directory_name),
-            }
-
-
-def _log_of(path: str) -> str:
-    """Return the name of the partition's directory in the path of one of its files."""
-    return path.rpartition("/")[0].rpartition("/")[2]
+def _coordinator_row(part: CoordinatorPart, states: Sequence[str]) -> Row:
+    return {
+        "log_dir": part.key,
+        "log": part.partition.directory_name,
+        "ids": part.by_state.total(),
+        **{state: part.by_state[state] for state in states},
+        "undecoded": part.undecoded,
+        "first_undecoded": part.first_undecoded,
+        "error": part.error,
+    }
 
 
 def _unread_section(request: PageRequest, report: TransactionReport) -> Section:

@@ -9,19 +9,21 @@ The module only reads, several partitions in parallel. Memory grows with the num
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeVar
 
 from tidelog.model import CancelledError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC
 from tidelog.record.control import ControlType, control_type
-from tidelog.record.internal_records.committed_offset import OFFSETS
+from tidelog.record.internal_records.committed_offset import OFFSETS, OffsetAndMetadata
 from tidelog.record.internal_records.group_record import GroupRecord
 from tidelog.record.rows import iter_records
 from tidelog.runtime.progress import Advance
+from tidelog.server.groups.offsets.expiry import expiry_times
 from tidelog.server.groups.records.replay import NO_PRODUCER, Replay
-from tidelog.server.groups.state.group_map import GroupMap
+from tidelog.server.groups.state.classic_group import ClassicGroup
+from tidelog.server.groups.state.group_map import Group, GroupMap
 from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView
@@ -29,54 +31,100 @@ from tidelog.storage.log.view.partitions import each_partition
 from tidelog.storage.log.view.row_stream import ReadRange, counted
 from tidelog.web.sources import LogDir
 
+T = TypeVar("T")
 _CHOICE = ColumnChoice(headers=False)
 _MEMBERS: Final = frozenset({5, 10, 19})
 """The record types of a member's metadata."""
 
 
 @dataclass(slots=True, kw_only=True)
-class GroupLog:
-    """A partition of ``__consumer_offsets``. With ``error``, it has the records before the error."""
+class LogCounts:
+    """The numbers of a partition of ``__consumer_offsets``. With ``error``, they are those before the error."""
 
     log_dir_key: str
     source: TopicPartition
-    groups: GroupMap = field(default_factory=GroupMap)
-    offsets: OffsetStore = field(default_factory=OffsetStore)
-    newest: dict[str, int] = field(default_factory=dict)
-    """The offset of each group's newest record that is no committed offset."""
-    members: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The offset of the newest record with a member's metadata, by group and member id."""
     undecoded: int = 0
     first_undecoded: int | None = None
     error: TidelogError | None = None
     offset_count: int = 0
     group_count: int = 0
 
+
+@dataclass(slots=True, kw_only=True)
+class GroupLog(LogCounts):
+    """The contents of a partition of ``__consumer_offsets``. With ``error``, it has the records before the error."""
+
+    only: str | None = None
+    """The group whose records are read, or None for all groups."""
+    groups: GroupMap = field(default_factory=GroupMap)
+    offsets: OffsetStore = field(default_factory=OffsetStore)
+    newest: dict[str, int] = field(default_factory=dict)
+    """The offset of each group's newest record that is no committed offset."""
+    members: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The offset of the newest record with a member's metadata, by group and member id."""
+
     def group_ids(self) -> list[str]:
         """Return the groups that exist, and those of which only offsets are left."""
         return list(dict.fromkeys([*self.groups, *self.offsets.group_ids]))
 
+    def counts(self) -> LogCounts:
+        """Return the numbers alone, which need little memory."""
+        return LogCounts(**{one.name: getattr(self, one.name) for one in fields(LogCounts)})
+
+    def place(self, group_id: str) -> GroupPlace:
+        return GroupPlace(group_id, self, self.groups.get(group_id))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """A group in its partition of ``__consumer_offsets``. ``group`` is None if only its offsets are left."""
+
+    group_id: str
+    log: GroupLog
+    group: Group | None
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return self.log.offsets.of_group(self.group_id)
+
+
+def times_of_expiry(place: GroupPlace, retention_ms: int) -> Mapping[TopicPartition, int | None]:
+    """Return the time at which each offset expires, None for never. Offsets without a group count from their commit."""
+    group = ClassicGroup(group_id=place.group_id) if place.group is None else place.group
+    return expiry_times(group, place.log.offsets, retention_ms=retention_ms)
+
 
 def read_group_logs(
-    log_dir: LogDir, only: Iterable[TopicPartition], advance: Advance = lambda _bytes: None
-) -> list[GroupLog]:
-    """Read these partitions of ``__consumer_offsets``. The end is the high watermark if a process holds the directory.
+    log_dir: LogDir, only: Iterable[TopicPartition], take: Callable[[GroupLog], T], advance: Advance
+) -> list[T]:
+    """Return the result of ``take`` for each of these partitions of ``__consumer_offsets``. It runs in several threads.
 
-    Raise DirectoryError if the directory cannot be listed.
+    The end is the high watermark if a process holds the directory. Raise DirectoryError if the directory cannot be
+    listed.
     """
 
-    def read(view: LogView, partition: TopicPartition, tell: Advance) -> GroupLog:
-        found = GroupLog(log_dir_key=log_dir.key, source=partition)
-        try:
-            _read_partition(view, found, tell)
-        except CancelledError:
-            raise
-        except TidelogError as error:
-            found.error = error
-        found.offset_count, found.group_count = found.offsets.count, len(found.group_ids())
-        return found
+    def read(view: LogView, partition: TopicPartition, tell: Advance) -> T:
+        return take(_read(GroupLog(log_dir_key=log_dir.key, source=partition), view, tell))
 
     return each_partition(log_dir.fs, log_dir.path, read, topic=GROUP_METADATA_TOPIC, only=only, advance=advance)
+
+
+def read_group(log_dir: LogDir, source: TopicPartition, group_id: str, advance: Advance) -> GroupPlace:
+    """Read one group of a partition of ``__consumer_offsets``. Raise NotFoundError if the partition is gone."""
+    view = log_dir.view(source.directory_name)
+    found = GroupLog(log_dir_key=log_dir.key, source=source, only=group_id)
+    return _read(found, view, advance).place(group_id)
+
+
+def _read(found: GroupLog, view: LogView, advance: Advance) -> GroupLog:
+    try:
+        _read_partition(view, found, advance)
+    except CancelledError:
+        raise
+    except TidelogError as error:
+        found.error = error
+    found.offset_count, found.group_count = found.offsets.count, len(found.group_ids())
+    return found
 
 
 def _read_partition(view: LogView, found: GroupLog, advance: Advance) -> None:
@@ -111,6 +159,9 @@ def _end_transaction(replay: Replay, key: bytes | None, producer_id: int) -> Non
 def _apply(found: GroupLog, replay: Replay, offset: int, key: bytes, value: bytes | None, producer_id: int) -> None:
     try:
         record = GroupRecord.read(key, value)
+        group = "" if record is None else record.key.get("group", record.key.get("groupId", ""))
+        if found.only not in (None, group):
+            return
         if record is not None:
             replay.apply(record, offset, producer_id)
     except (TidelogError, ValueError, AssertionError, LookupError):
@@ -121,7 +172,6 @@ def _apply(found: GroupLog, replay: Replay, offset: int, key: bytes, value: byte
         return
     if record.number in OFFSETS:
         return
-    group = record.key.get("group", record.key.get("groupId", ""))
     found.newest[group] = offset
     if record.number in _MEMBERS:
         found.members[group, record.key["memberId"]] = offset

@@ -12,7 +12,6 @@ from typing import Any
 from tidelog.inspect.share_state import DELIVERY_STATES, ShareState
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.record.internal_records.committed_offset import OffsetAndMetadata
-from tidelog.server.groups.offsets.expiry import expiry_times
 from tidelog.server.groups.state.classic_group import ClassicGroup
 from tidelog.server.groups.state.classic_member import ClassicMember
 from tidelog.server.groups.state.consumer_group import ConsumerGroup
@@ -20,7 +19,8 @@ from tidelog.server.groups.state.consumer_member import ConsumerMember
 from tidelog.server.groups.state.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription
 from tidelog.server.groups.state.unserved_group import UnservedGroup
 from tidelog.web.page import Row
-from tidelog.web.reports.group_survey import GroupPlace, GroupSurvey, topic_id_of
+from tidelog.web.reports.group_log import GroupPlace, times_of_expiry
+from tidelog.web.reports.group_survey import GroupSurvey, topic_id_of
 
 _LONGEST = 600
 Topics = Mapping[uuid.UUID, str]
@@ -45,12 +45,6 @@ def numbers_text(numbers: Iterable[int]) -> str:
 def partitions_text(partitions: Mapping[str, Iterable[int]]) -> str:
     """Return partitions by topic, such as ``orders: 0-3; payments: 1``."""
     return shortened("; ".join(f"{topic}: {numbers_text(numbers)}" for topic, numbers in sorted(partitions.items())))
-
-
-def times_of_expiry(place: GroupPlace, retention_ms: int) -> Mapping[TopicPartition, int | None]:
-    """Return the time at which each offset expires, None for never. Offsets without a group count from their commit."""
-    group = ClassicGroup(group_id=place.group_id) if place.group is None else place.group
-    return expiry_times(group, place.log.offsets, retention_ms=retention_ms)
 
 
 # --- members ---

@@ -8,10 +8,12 @@ grows with the number of groups and offsets.
 from __future__ import annotations
 
 import uuid
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Final, TypeVar
 
 from tidelog.inspect.compare import ChosenReplicas
@@ -20,13 +22,11 @@ from tidelog.inspect.share_state import ShareLog, SharePartition, ShareState, re
 from tidelog.model import CancelledError, CorruptRecordError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC
 from tidelog.model.kafka_uuid import uuid_from_text
-from tidelog.record.internal_records.committed_offset import OffsetAndMetadata
-from tidelog.server.groups.reports import group_protocol_type, group_type
-from tidelog.server.groups.state.classic_group import ClassicGroup
 from tidelog.server.groups.state.group_map import Group
-from tidelog.server.groups.state.unserved_group import UnservedGroup
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
-from tidelog.web.reports.group_log import GroupLog, read_group_logs
+from tidelog.web.reports.group_log import GroupLog, GroupPlace, LogCounts, read_group, read_group_logs
+from tidelog.web.reports.group_summary import GroupSummary, summary_of
 from tidelog.web.reports.internal_logs import choose, log_bytes, partitions_of, signature_of
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir, Sources
@@ -43,38 +43,6 @@ class LogPlace:
     ends: LogEnds
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlace:
-    """A group, and the part of the survey that has it. ``group`` is None if only its offsets are left."""
-
-    group_id: str
-    log: GroupLog
-    group: Group | None
-
-    @property
-    def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        return self.log.offsets.of_group(self.group_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSummary:
-    """A group in a list. ``lag`` counts offsets of the partitions whose log is here, None without any. It is the
-    backlog of a share group."""
-
-    place: GroupPlace
-    type: str
-    protocol_type: str
-    state: str | None
-    members: int
-    epoch: int | None
-    """The generation of a classic group, and the group epoch of any other."""
-    leader: str | None
-    partitions: int
-    lag: int | None
-    without_log: int
-    newest_commit_ms: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSurvey:
     groups: Sequence[GroupSummary] = ()
@@ -83,7 +51,7 @@ class GroupSurvey:
     """The number of groups by type."""
     is_several: bool = False
     """True if several log directories have groups, so that a name alone may not be clear."""
-    logs: Sequence[GroupLog] = ()
+    logs: Sequence[LogCounts] = ()
     shares: Sequence[tuple[str, ShareLog]] = ()
     """The logs of share groups, with the key of each one's log directory."""
     states: Mapping[str, Sequence[tuple[str, ShareState]]] = field(default_factory=dict)
@@ -115,9 +83,9 @@ class GroupSurvey:
             if error is not None:
                 yield f"Error: {error}. The records after it are not counted."
 
-    def find(self, group_id: str) -> list[GroupPlace]:
-        """Return the places of a group. There are several if the directories belong to several clusters."""
-        return [one.place for one in self.groups if one.place.group_id == group_id]
+    def find(self, group_id: str) -> list[GroupSummary]:
+        """Return the groups of a name. There are several if the directories belong to several clusters."""
+        return [one for one in self.groups if one.group_id == group_id]
 
     def place_of(self, key: str, partition: TopicPartition) -> LogPlace | None:
         """Return a partition's log: of the log directory ``key`` if it is there, or of another one of its cluster."""
@@ -125,10 +93,11 @@ class GroupSurvey:
         same = [one for one in places if self.clusters.get(one.key) == self.clusters.get(key)]
         return next((one for one in same if one.key == key), same[0] if same else None)
 
-    def shares_of(self, place: GroupPlace) -> list[tuple[str, ShareState]]:
-        """Return a share group's states, with the key of the log directory that has the record."""
-        cluster = self.clusters.get(place.log.log_dir_key)
-        found = self.states.get(place.group_id, ())
+    def shares_of(self, group_id: str, key: str) -> list[tuple[str, ShareState]]:
+        """Return the states of the share group with a record in log directory ``key``, with the keys of the log
+        directories that have the states."""
+        cluster = self.clusters.get(key)
+        found = self.states.get(group_id, ())
         return [(key, state) for key, state in found if self.clusters.get(key) == cluster]
 
     def partition_of(self, where: SharePartition) -> TopicPartition | None:
@@ -158,6 +127,20 @@ def survey_of(request: PageRequest) -> Finished[GroupSurvey]:
     )
 
 
+def place_of(request: PageRequest, summary: GroupSummary) -> GroupPlace:
+    """Read a group with its members and offsets. Raise StillRunningError."""
+    log_dir = request.sources.log_dir(summary.log.log_dir_key)
+    is_held = log_dir.state().condition is DirectoryCondition.HELD
+    return request.job(
+        ("group", summary.log.log_dir_key, summary.group_id),
+        lambda progress: read_group(log_dir, summary.log.source, summary.group_id, progress.advance),
+        title=f"reading the group's records in {summary.log.source.directory_name}",
+        signature=None if is_held else log_dir.signature(summary.log.source.directory_name),
+        is_repeatable=True,
+        max_age_ms=LIVE_AGE_MS if is_held else None,
+    ).value
+
+
 def survey_groups(sources: Sources, progress: JobProgress) -> GroupSurvey:
     """Read all groups. Errors of partitions and directories are in the result."""
     errors: list[TidelogError] = []
@@ -167,19 +150,21 @@ def survey_groups(sources: Sources, progress: JobProgress) -> GroupSurvey:
         one.key: [part for part in internal[one.key] if replicas.is_chosen(one.path, part)] for one in sources.log_dirs
     }
     progress.expect(sum(log_bytes(one, once[one.key]) for one in sources.log_dirs))
-    logs: list[GroupLog] = []
+    parts: list[_Part] = []
     shares: list[tuple[str, ShareLog]] = []
+    known: dict[TopicPartition, TopicPartition] = {}
     for one in sources.log_dirs:
         only = once[one.key]
-        logs += _caught(errors, partial(read_group_logs, one, only, progress.advance))
+        parts += _caught(errors, partial(read_group_logs, one, only, partial(_part, known), progress.advance))
         read_shares = partial(read_share_logs, one.fs, one.path, only=only, advance=progress.advance)
         shares += [(one.key, log) for log in _caught(errors, read_shares)]
     topic_ids = _topic_ids(sources)
-    topics = {**dict(_ids_in_records(logs)), **{topic_id: name for name, topic_id in topic_ids.items()}}
-    places = _places(sources, _read_partitions(logs, shares, topics), progress, errors)
+    topics = {topic_id: name for part in parts for topic_id, name in part.topics.items()}
+    topics |= {topic_id: name for name, topic_id in topic_ids.items()}
+    places = _places(sources, _read_partitions(known, shares, topics), progress, errors)
     progress.advance(0)  # a cancelled survey must not become a result
     survey = GroupSurvey(
-        logs=logs,
+        logs=[part.counts for part in parts],
         shares=shares,
         states=_states(shares),
         places=places,
@@ -189,52 +174,53 @@ def survey_groups(sources: Sources, progress: JobProgress) -> GroupSurvey:
         replicas=replicas,
         errors=errors,
     )
-    groups = [GroupPlace(group_id, log, log.groups.get(group_id)) for log in logs for group_id in log.group_ids()]
+    for part in parts:
+        committed = zip(part.partitions, part.offsets, strict=True)
+        for group in part.groups:
+            group.set_lags(list(_lags(survey, group, islice(committed, group.partitions))))
+    groups = [group for part in parts for group in part.groups]
     groups.sort(key=lambda one: (one.group_id, one.log.log_dir_key))
-    summaries = [_summary(survey, one) for one in groups]
     keys = {one.log.log_dir_key for one in groups}
-    return replace(survey, groups=summaries, types=Counter(one.type for one in summaries), is_several=len(keys) > 1)
+    return replace(survey, groups=groups, types=Counter(one.type for one in groups), is_several=len(keys) > 1)
 
 
-def _summary(survey: GroupSurvey, place: GroupPlace) -> GroupSummary:
-    group, key = place.group, place.log.log_dir_key
-    offsets = place.offsets
-    shares = [state for _, state in survey.shares_of(place)] if isinstance(group, UnservedGroup) else []
-    lags: list[int | None] = []
-    for partition, committed in offsets.items():
-        log = survey.place_of(key, partition)
-        lags.append(None if log is None else log.ends.lag(committed.offset))
-    for state in shares:
-        shared = survey.partition_of(state.place)
-        log = None if shared is None else survey.place_of(key, shared)
-        lags.append(None if log is None else state.backlog(log.ends.log_end))
-    known = [lag for lag in lags if lag is not None]
-    return GroupSummary(
-        place=place,
-        type="offsets only" if group is None else str(group_type(group)),
-        protocol_type="" if group is None else str(group_protocol_type(group)),
-        state=None if group is None else str(group.state),
-        members=member_count(group),
-        epoch=epoch_of(group),
-        leader=group.leader_id if isinstance(group, ClassicGroup) else None,
-        partitions=len(lags),
-        lag=sum(known) if known else None,
-        without_log=len(lags) - len(known),
-        newest_commit_ms=max((one.commit_ms for one in offsets.values()), default=None),
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A partition of ``__consumer_offsets``: only the numbers of its groups, because the records need much memory."""
+
+    counts: LogCounts
+    groups: Sequence[GroupSummary]
+    partitions: Sequence[TopicPartition]
+    """The partitions with committed offsets, group by group; equal ones are one object."""
+    offsets: Sequence[int]
+    """The committed offset of each of these partitions."""
+    topics: Mapping[uuid.UUID, str]
+    """The topic names in the records, by id."""
+
+
+def _part(known: dict[TopicPartition, TopicPartition], log: GroupLog) -> _Part:
+    counts, places = log.counts(), [log.place(group_id) for group_id in log.group_ids()]
+    return _Part(
+        counts,
+        [summary_of(place, counts) for place in places],
+        [known.setdefault(partition, partition) for place in places for partition in place.offsets],
+        array("q", (committed.offset for place in places for committed in place.offsets.values())),
+        dict(_ids_in_records(log)),
     )
 
 
-def member_count(group: Group | None) -> int:
-    if group is None:
-        return 0
-    return len(group.member_ids if isinstance(group, UnservedGroup) else group.members)
-
-
-def epoch_of(group: Group | None) -> int | None:
-    """Return the generation of a classic group, or the group epoch."""
-    if group is None:
-        return None
-    return group.generation_id if isinstance(group, ClassicGroup) else group.group_epoch
+def _lags(
+    survey: GroupSurvey, group: GroupSummary, committed: Iterable[tuple[TopicPartition, int]]
+) -> Iterator[int | None]:
+    """Yield the lag of each partition that a group reads, None for a partition whose log is not here."""
+    key = group.log.log_dir_key
+    for partition, offset in committed:
+        log = survey.place_of(key, partition)
+        yield None if log is None else log.ends.lag(offset)
+    for _, state in survey.shares_of(group.group_id, key) if group.type == "share" else ():
+        shared = survey.partition_of(state.place)
+        log = None if shared is None else survey.place_of(key, shared)
+        yield None if log is None else state.backlog(log.ends.log_end)
 
 
 def _caught(errors: list[TidelogError], read: Callable[[], list[T]]) -> list[T]:
@@ -253,15 +239,12 @@ def _cluster(log_dir: LogDir) -> str | None:
 
 
 def _read_partitions(
-    logs: Iterable[GroupLog], shares: Iterable[tuple[str, ShareLog]], topics: Mapping[uuid.UUID, str]
+    committed: Iterable[TopicPartition], shares: Iterable[tuple[str, ShareLog]], topics: Mapping[uuid.UUID, str]
 ) -> frozenset[TopicPartition]:
-    """Return the partitions that groups have offsets of."""
-    committed = {
-        partition for log in logs for group_id in log.offsets.group_ids for partition in log.offsets.of_group(group_id)
-    }
+    """Return the partitions that groups read: those with committed offsets, and those of share groups."""
     lookup = GroupSurvey(topics=topics)
     shared = {lookup.partition_of(where) for _, log in shares for where in log.states}
-    return frozenset(committed | {one for one in shared if one is not None})
+    return frozenset([*committed, *(one for one in shared if one is not None)])
 
 
 def _places(
@@ -301,15 +284,14 @@ def _topic_ids(sources: Sources) -> dict[str, uuid.UUID]:
     return ids
 
 
-def _ids_in_records(logs: Iterable[GroupLog]) -> Iterator[tuple[uuid.UUID, str]]:
+def _ids_in_records(log: GroupLog) -> Iterator[tuple[uuid.UUID, str]]:
     """Yield the topic ids and names in records of share groups and of committed offsets."""
-    for log in logs:
-        for group_id in log.offsets.group_ids:
-            for partition, committed in log.offsets.of_group(group_id).items():
-                if committed.topic_id is not None:
-                    yield committed.topic_id, partition.topic
-        for group in log.groups.values():
-            yield from _ids_of_share_group(group)
+    for group_id in log.offsets.group_ids:
+        for partition, committed in log.offsets.of_group(group_id).items():
+            if committed.topic_id is not None:
+                yield committed.topic_id, partition.topic
+    for group in log.groups.values():
+        yield from _ids_of_share_group(group)
 
 
 def _ids_of_share_group(group: Group) -> Iterator[tuple[uuid.UUID, str]]:

@@ -7,21 +7,29 @@ lack a marker.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from pathlib import Path
+from typing import Final
 
 from tidelog.inspect.compare import ChosenReplicas
 from tidelog.inspect.coordinator_log import CoordinatorLog, TransactionalId
 from tidelog.inspect.transaction_survey import JudgedTransaction, judge_transactions, read_coordinator_logs
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
-from tidelog.model import CancelledError, TidelogError
+from tidelog.model import CancelledError, TidelogError, TopicPartition
+from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.reports.internal_logs import choose
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir, Sources
+
+MOST_ENDED: Final = 50
+OUTCOMES: Final = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
+"""The outcome of a transaction by the state of its transactional id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,20 @@ class KnownId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorPart:
+    """The numbers of a ``__transaction_state`` partition in the log directory with this key."""
+
+    key: str
+    partition: TopicPartition
+    by_state: Counter[str]
+    """The number of transactional ids by state."""
+    undecoded: int
+    first_undecoded: int | None
+    """The offset of the first record that could not be decoded."""
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionReport:
     transactions: Sequence[JudgedTransaction] = ()
     elsewhere: int = 0
@@ -41,10 +63,11 @@ class TransactionReport:
     """The number of logs that were looked at."""
     unread: Sequence[PartitionTransactions] = ()
     """The logs whose transactions are not known, each with its error."""
-    coordinators: Mapping[str, CoordinatorLog] = field(default_factory=dict)
-    """The coordinators' log of each directory by its key."""
+    coordinators: Sequence[CoordinatorPart] = ()
     ids: Sequence[KnownId] = ()
     """All transactional ids, sorted by name."""
+    ended: Sequence[KnownId] = ()
+    """The ``MOST_ENDED`` newest ended transactions, newest first."""
     replicas: ChosenReplicas = field(default_factory=ChosenReplicas)
     errors: Sequence[TidelogError] = ()
 
@@ -59,12 +82,12 @@ class TransactionReport:
                 " marker. They are not listed."
             )
         yield from self.replicas.notes("read")
-        if not any(log.partitions or log.errors for log in self.coordinators.values()):
+        if not self.coordinators and not self.errors:
             yield "No partition of __transaction_state is here, so only the logs tell about transactions."
-        undecoded = sum(log.undecoded for log in self.coordinators.values())
+        undecoded = sum(part.undecoded for part in self.coordinators)
         if undecoded:
             yield f"{undecoded:,} records of __transaction_state could not be decoded."
-        for error in (*(error for log in self.coordinators.values() for error in log.errors), *self.errors):
+        for error in self.errors:
             yield f"Error: {error}."
 
 
@@ -105,13 +128,20 @@ def make_report(sources: Sources, now_ms: int, hanging_after_ms: int, progress: 
     known = {(one.partition, one.producer_id, one.start_offset) for one in chosen}
     others = {(one.partition, one.producer_id, one.start_offset) for _, one in open_}
     coordinators = {one.key: logs[one.path] for one in sources.log_dirs}
+    errors += [error for log in coordinators.values() for error in log.errors]
+    ids = _newest(coordinators)
     return TransactionReport(
         transactions=survey.transactions,
         elsewhere=len(others - known),
         logs=sum(map(len, found.values())),
         unread=[part for parts in found.values() for part in parts if part.error is not None],
-        coordinators=coordinators,
-        ids=_newest(coordinators),
+        coordinators=[part for key, log in coordinators.items() for part in _parts(key, log)],
+        ids=ids,
+        ended=nlargest(
+            MOST_ENDED,
+            (one for one in ids if one.known.state in OUTCOMES),
+            key=lambda one: one.known.last_update_timestamp or 0,
+        ),
         replicas=replicas,
         errors=errors,
     )
@@ -119,14 +149,36 @@ def make_report(sources: Sources, now_ms: int, hanging_after_ms: int, progress: 
 
 def _newest(coordinators: Mapping[str, CoordinatorLog]) -> list[KnownId]:
     """Return the newest record of each transactional id of each cluster."""
-    newest: dict[tuple[str | None, str], KnownId] = {}
+    clusters: defaultdict[str, dict[str, KnownId]] = defaultdict(dict)
     for key, log in coordinators.items():
+        newest = clusters[key if log.cluster_id is None else log.cluster_id]
         for known in log.ids:
-            where = (key if log.cluster_id is None else log.cluster_id, known.name)
-            before = newest.get(where)
+            before = newest.get(known.name)
             if before is None or before.known.source_offset < known.source_offset:
-                newest[where] = KnownId(key, known)
-    return sorted(newest.values(), key=lambda one: (one.known.name, one.key))
+                newest[known.name] = KnownId(key, known)
+    found = [one for newest in clusters.values() for one in newest.values()]
+    found.sort(key=lambda one: (one.known.name, one.key))
+    return found
+
+
+def _parts(key: str, log: CoordinatorLog) -> Iterator[CoordinatorPart]:
+    counts: dict[TopicPartition, Counter[str]] = {
+        TopicPartition(TRANSACTION_STATE_TOPIC, number): Counter() for number in log.partitions
+    }
+    counts |= {partition: Counter() for partition in log.undecoded_at}
+    for known in log.ids:
+        counts.setdefault(known.source, Counter())[known.state] += 1
+    errors = {Path(error.path).parent.name: str(error) for error in log.errors if error.path is not None}
+    for partition, by_state in sorted(counts.items()):
+        undecoded, first = log.undecoded_at.get(partition, (0, None))
+        yield CoordinatorPart(
+            key=key,
+            partition=partition,
+            by_state=by_state,
+            undecoded=undecoded,
+            first_undecoded=first,
+            error=errors.get(partition.directory_name),
+        )
 
 
 def key_of(sources: Sources, directory: Path) -> str | None:
