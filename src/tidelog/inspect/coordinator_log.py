@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.internal_records.transaction_record import record_of, transactional_id_of
 from tidelog.record.rows import iter_records
@@ -194,6 +194,6 @@ def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
 def _cluster_id(fs: FileSystem, path: Path) -> str | None:
     try:
         meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except CheckpointError:
+    except StorageError:
         return None  # ``info`` and ``verify`` report it
     return None if meta is None else meta.cluster_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidelog.inspect.start_survey import StartOutlook
-from tidelog.model import CheckpointError, FileMissingError, TidelogError, TopicPartition
+from tidelog.model import FileMissingError, StorageError, TidelogError, TopicPartition
 from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
@@ -48,7 +48,7 @@ def identity_facts(
     """Return whose directory it is, how it was left, and its sizes."""
     try:
         meta = log_dir.read_meta()
-    except CheckpointError:
+    except StorageError:
         meta = None
     return [
         *_meta_facts(meta),
