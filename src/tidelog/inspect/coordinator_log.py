@@ -27,7 +27,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
-from tidelog.storage.log.view.row_stream import ReadRange, counted
+from tidelog.storage.log.view.row_stream import ReadRange, RowStream, counted
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -158,7 +158,8 @@ class _Found:
 def _read_partition(view: LogView, found: _Found, advance: Advance) -> None:
     # Read to the log end: a decision holds even if the coordinator's record is not replicated yet.
     wanted = ReadRange(start=view.log_start, end=view.log_end)
-    for chunk in column_chunks(counted(view.batches(wanted), advance), _CHOICE, wanted.start, wanted.end):
+    stream = RowStream(view, wanted, on_lost=lambda _reason: None)  # removed records count no longer
+    for chunk in column_chunks(counted(stream, advance), _CHOICE, wanted.start, wanted.end):
         for record in iter_records(chunk.columns):
             if record.key is not None:
                 _apply(found, record.offset, record.key, record.value)
