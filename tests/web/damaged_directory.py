@@ -52,7 +52,7 @@ ODD_NAMES = (
     *(
         b"\xff\xfe-0",
         b"a\nb-0",
-        b"<script>alert(1)</script>-0",
+        b"<img src=x onerror=alert(1)>-0",
         b"t'\"&-0",
         "\u202e\U0001f600-0".encode(),
         b"-0",
@@ -383,14 +383,14 @@ def _swapped(chance: random.Random, file: Path) -> None:
 
 def _odd_name(chance: random.Random, file: Path) -> None:
     """Add a file with an odd name."""
-    odd = Path(os.fsdecode(os.path.join(os.fsencode(file.parent), chance.choice(ODD_NAMES))))
+    odd = _named(file.parent, chance.choice(ODD_NAMES))
     if not odd.exists():
         odd.write_bytes(chance.choice((b"", file.read_bytes(), chance.randbytes(100))))
 
 
 def _odd_directory(chance: random.Random, file: Path) -> None:
     """Add a directory with an odd name, and sometimes the file in it."""
-    odd = Path(os.fsdecode(os.path.join(os.fsencode(file.parent), chance.choice(ODD_NAMES))))
+    odd = _named(file.parent, chance.choice(ODD_NAMES))
     if not odd.exists():
         odd.mkdir()
         if chance.random() < 0.7:
@@ -400,6 +400,10 @@ def _odd_directory(chance: random.Random, file: Path) -> None:
 def _renamed(chance: random.Random, file: Path) -> None:
     """Rename a file to an odd name, or to that of another segment."""
     digits = f"{chance.choice((1, 5, 2**31, 2**62)):020d}{file.suffix}".encode()
-    odd = Path(os.fsdecode(os.path.join(os.fsencode(file.parent), chance.choice((digits, *ODD_NAMES)))))
+    odd = _named(file.parent, chance.choice((digits, *ODD_NAMES)))
     if not odd.exists():
         file.rename(odd)
+
+
+def _named(directory: Path, name: bytes) -> Path:
+    return directory / os.fsdecode(name)
