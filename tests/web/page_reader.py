@@ -116,16 +116,18 @@ class _Reader(HTMLParser):
         if tag in self.open:
             while self.open.pop() != tag:
                 pass
-        text = _collapsed("".join(self._text))
         if tag == "title" and "svg" not in self.open:
-            self.page.title = text
+            self.page.title = self._collected()
         elif tag == "h1":
-            self.page.headings.append(text)
+            self.page.headings.append(self._collected())
         elif tag == "p" and self._is_note:
-            self.page.notes.append(text)
+            self.page.notes.append(self._collected())
             self._is_note = False
         elif tag == "section":
             self._section = None
+
+    def _collected(self) -> str:
+        return _collapsed("".join(self._text))
 
     def handle_data(self, data: str) -> None:
         self._text.append(data)

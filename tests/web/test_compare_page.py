@@ -151,6 +151,16 @@ def test_epochs_below_the_log_start_have_no_band(tmp_path: Path) -> None:
     ]
 
 
+def test_a_replica_without_epochs_has_no_band(tmp_path: Path) -> None:
+    maker = ClusterMaker(tmp_path)
+    for node in (1, 2):
+        maker.add(node, t_0=MadeReplica(segments={0: FOUR}, epochs=EPOCHS, high_watermark=40))
+    (maker.paths[2] / "t-0" / "leader-epoch-checkpoint").unlink()
+    page = read_page(list(maker.paths.values()), f"{URL}/t-0")
+    check_picture(section_of(page, "replicas"))
+    assert [item["replica"] for item in picture_of(page).items if "epoch" in item] == ["node 1", "node 1"]
+
+
 def test_many_epochs_are_few_items(tmp_path: Path) -> None:
     maker = ClusterMaker(tmp_path)
     batches = [records(number, 1, epoch=number) for number in range(400)]

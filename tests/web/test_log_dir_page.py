@@ -95,6 +95,22 @@ def test_damaged_small_files(tmp_path: Path) -> None:
         assert HOSTILE not in served.ready("/logs/0").text
 
 
+def test_small_files_that_are_directories_or_links_to_themselves(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [plain(0)])
+    for name in ("meta.properties", "cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        (tmp_path / name).mkdir()
+    for name in ("log-start-offset-checkpoint", ".kafka_cleanshutdown"):
+        (tmp_path / name).symlink_to(name)
+    page = read_page(tmp_path, "/logs/0")
+    assert any("it is a directory" in note and "meta.properties" in note for note in page.notes)
+    problems = {row["file"]: row["problem"] for row in rows_of(page, "checkpoints")}
+    assert "it is a directory" in problems["cleaner-offset-checkpoint"]
+    assert "it is a directory" in problems["recovery-point-offset-checkpoint"]
+    assert "too many symbolic links" in problems["log-start-offset-checkpoint"]
+    for url in ("/", "/cleaner", "/compare", "/groups", "/transactions"):
+        read_page(tmp_path, url)
+
+
 def test_entries_without_a_log(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [plain(0)])
     write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", {"t-0": 10, "gone-7": 3})

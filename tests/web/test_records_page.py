@@ -245,6 +245,8 @@ def test_very_many_gaps_make_several_pages(tmp_path: Path) -> None:
     path.write_bytes(bytes(content))
     rows = all_rows(tmp_path, "t-0", limit=500)
     assert [row["offset"] for row in rows if row["kind"] == "record"] == list(range(1, 400, 2))
+    first = rows_of(read_page(tmp_path, "/logs/0/t-0/records?limit=500"), "records")
+    assert sum(row["kind"] == "gap" for row in first) == 50
 
 
 def test_internal_topics_are_decoded_and_secrets_are_hidden(golden: GoldenFactory) -> None:

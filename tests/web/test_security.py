@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from log_maker import batch, write_segment
 from tidelog.web import security
 from tidelog.web.security import COOKIE, HEADERS, AccessControl, is_loopback, local_target
 from web.asgi_client import AsgiClient, AsgiResponse, asgi_client
@@ -69,6 +70,26 @@ def test_a_foreign_page_cannot_rebind_its_name(small_dir: Path, host: str) -> No
         response = client.request(b"/", host=host.encode("latin-1"))
     assert response.status == 421
     assert {name: response.header(name) for name in HEADERS} == HEADERS
+
+
+def test_the_policy_allows_only_files_of_this_server() -> None:
+    """Each part is 'self' or 'none': no inline code, no other host, no ``data:``."""
+    policy = dict(part.split(maxsplit=1) for part in HEADERS["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+    assert set(policy.values()) == {"'self'", "'none'"}
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2Fother-0", "%2E%2E/other-0", "~..%2Fother-0", "x%2F..%2F..%2Fother-0", "other-0"]
+)
+@pytest.mark.parametrize("part", ["", "/records", "/segments/0", "/segments/0/batches/0", "/count"])
+def test_no_name_of_a_log_leads_to_another_directory(small_dir: Path, name: str, part: str) -> None:
+    write_segment(small_dir.parent / "other-0", 0, [batch(0, [b"a secret value"])])
+    (small_dir / "x").mkdir()
+    with asgi_client(small_dir) as client:
+        response = client.get(f"/logs/0/{name}{part}")
+        assert response.status == 404
+        assert "a secret value" not in response.text
 
 
 def test_any_name_is_accepted_where_a_token_is_needed(small_dir: Path) -> None:

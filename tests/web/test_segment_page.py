@@ -218,6 +218,7 @@ def test_damage_in_the_middle_is_a_row(kind: str, tmp_path: Path) -> None:
     rows = rows_of(page, "batches")
     bad = [row for row in rows if row["problem"]]
     assert [(row["position"], row["size"]) for row in bad] == [(at, len(batches[9]))]
+    assert [row["crc"] for row in bad] == ["bad" if kind == "crc" else None]
     assert [row["base_offset"] for row in rows if not row["problem"]] == [n * 3 for n in range(30) if n != 9]
     assert facts_of(page)["damages"] == 1
     drawn = [item for item in page_json(page)["sections"]["density"]["picture"] if item["kind"] == "damage"]

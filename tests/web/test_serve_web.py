@@ -204,6 +204,7 @@ def test_a_file_after_the_option_is_the_file_of_the_settings(tmp_path: Path) -> 
     [
         (["--web", "nonsense"], "is not HOST:PORT"),
         (["--web", "0.0.0.0:0"], "give --web-token TOKEN or --web-users"),
+        (["--web", "192.0.2.1:0"], "give --web-token TOKEN or --web-users"),
         (["--web", "no-such-host.invalid:0", "--web-users"], "cannot be used"),
     ],
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.record.attributes import CODECS, DELETE_HORIZON_FLAG, TIMESTAMP_TYPE_FLAG, codec_of
 from tidelog.runtime.progress import Advance
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, CleanShutdownFile, MetaProperties
@@ -80,7 +80,7 @@ def describe_directory(
     meta: MetaProperties | None = None
     try:
         meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except CheckpointError as error:
+    except StorageError as error:
         warnings.append(str(error))
 
     def describe(view: LogView, partition: TopicPartition, _tell: Advance) -> PartitionInfo:

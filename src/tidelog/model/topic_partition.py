@@ -9,6 +9,9 @@ from typing import NamedTuple, Self
 from tidelog.model.errors import DirectoryError
 
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_INT = range(2**31)
+"""The numbers of partitions. Kafka reads a directory's name with ``Integer.parseInt``."""
 
 
 class TopicPartition(NamedTuple):
@@ -19,7 +22,7 @@ class TopicPartition(NamedTuple):
     def from_directory_name(cls, name: str) -> Self:
         """Parse ``topic-partition``. Raise DirectoryError if the name does not have that form."""
         topic, dash, number = name.rpartition("-")
-        if not dash or not number.isascii() or not number.isdigit() or not is_legal_topic(topic):
+        if not dash or _NUMBER.fullmatch(number) is None or int(number) not in _INT or not is_legal_topic(topic):
             raise DirectoryError(f"'{name}' is not a partition directory: its name should be TOPIC-PARTITION")
         return cls(topic, int(number))
 

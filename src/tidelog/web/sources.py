@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tidelog.inspect.compare.broker_directory import BrokerDirectory, read_broker_directory
-from tidelog.model import CheckpointError, DirectoryError, TidelogError, TopicPartition
+from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
@@ -51,14 +51,14 @@ class LogDir:
         return state
 
     def read_meta(self) -> MetaProperties | None:
-        """Return ``meta.properties``, or None if it is missing. Raise CheckpointError if it cannot be read."""
+        """Return ``meta.properties``, or None if it is missing. Raise StorageError if it cannot be read."""
         return MetaProperties.read(self.fs, self.path / META_PROPERTIES_FILE)
 
     def meta(self) -> MetaProperties | None:
         """Return ``meta.properties``, or None if it is missing or cannot be read."""
         try:
             return self.read_meta()
-        except CheckpointError:
+        except StorageError:
             return None
 
     def broker_directory(self) -> BrokerDirectory:

@@ -107,7 +107,8 @@ def test_sizes_beside_the_names(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "d").symlink_to(tmp_path / "b")
     (tmp_path / "e").symlink_to(tmp_path / "none")
-    assert list(LOCAL.list_sizes(tmp_path).items()) == [("a", 0), ("b", 3), ("c", -1), ("d", 3), ("e", -1)]
+    (tmp_path / "f").symlink_to("f")
+    assert list(LOCAL.list_sizes(tmp_path).items()) == [("a", 0), ("b", 3), ("c", -1), ("d", 3), ("e", -1), ("f", -1)]
 
 
 def test_the_directories_alone(tmp_path: Path) -> None:
@@ -116,6 +117,7 @@ def test_the_directories_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "b")
     (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    (tmp_path / "to-itself").symlink_to("to-itself")
     assert LOCAL.list_directories(tmp_path) == ["a", "b", "link"]
 
 

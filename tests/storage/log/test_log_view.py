@@ -22,6 +22,7 @@ from tidelog.model import (
     LogOffsetMetadata,
     OffsetOutOfRangeError,
     Record,
+    StorageError,
     TopicPartition,
 )
 from tidelog.record.rows import iter_records
@@ -323,6 +324,17 @@ class TestUntil:
         view = view_of(root)
         assert offsets(view) == list(range(300))
         assert len(view.directory_state.warnings) == 1
+
+    def test_a_checkpoint_that_is_no_file_counts_as_empty_unless_the_owner_reads(self, root: Path) -> None:
+        (root / HIGH_WATERMARK).unlink(missing_ok=True)
+        (root / HIGH_WATERMARK).mkdir()
+        (root / LOG_START).symlink_to(LOG_START)
+        os.mkfifo(root / RECOVERY_POINT)
+        warnings = read_directory_state(LOCAL, root).warnings
+        assert [warning.endswith("treated as empty") for warning in warnings] == [True] * 3
+        assert offsets(view_of(root)) == list(range(300))
+        with pytest.raises(StorageError, match="not a regular file"):
+            read_directory_state(LOCAL, root, held_here=True)
 
 
 class TestCommitted:

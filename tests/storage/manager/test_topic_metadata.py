@@ -9,6 +9,8 @@ import pytest
 from cluster_maker import change_of, state_of, write_metadata
 from conftest import GoldenFactory
 from golden_sets import KRAFT_SETS
+from log_maker import batch
+from tidelog.kernel import crc32c
 from tidelog.model import TopicPartition
 from tidelog.server.metadata.kraft.metadata_view import read_metadata
 from tidelog.storage.fs import LOCAL
@@ -45,3 +47,17 @@ def test_changes_of_partitions(tmp_path: Path, count: int) -> None:
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 def test_real_brokers_metadata(golden: GoldenFactory, name: str, kind: str) -> None:
     assert check(golden(name, kind)) > 10
+
+
+def test_records_that_cannot_be_read_end_the_reading(tmp_path: Path) -> None:
+    """The CRC of their batch is valid."""
+    write_metadata(tmp_path, {"t": {0: state_of(1)}})
+    log = tmp_path / "__cluster_metadata-0" / f"{0:020}.log"
+    end = read_topic_metadata(LOCAL, tmp_path).end_offset
+    added = bytearray(batch(end, [b"value"]))
+    added[61] = 0x7E  # the record claims more bytes than there are
+    added[17:21] = crc32c(bytes(added[21:])).to_bytes(4, "big")
+    log.write_bytes(log.read_bytes() + added)
+    found = read_topic_metadata(LOCAL, tmp_path)
+    assert list(found.replicas) == [TopicPartition("t", 0)]
+    assert found.end_offset == end + 1

@@ -76,6 +76,13 @@ def test_a_long_topic_is_cut_where_the_directory_is_to_go() -> None:
     assert whole.topic_partition == partition
 
 
+@pytest.mark.parametrize("number", ["2147483648", "9" * 5000])
+def test_a_partition_is_a_number_of_32_bits(number: str) -> None:
+    assert PartitionDirectoryName.parse("t-2147483647").topic_partition.partition == 2**31 - 1
+    with pytest.raises(DirectoryError, match="is not a partition directory"):
+        PartitionDirectoryName.parse(f"t-{number}")
+
+
 @pytest.mark.parametrize(
     "name", ["", "topic", "topic-", "-1", "topic-x", "topic-1-delete", "topic-1.-delete", "a b-0", "topic-delete"]
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.inspect.compare.truncation import EpochLog, epoch_cache
-from tidelog.model import CheckpointError, ConfigError, TidelogError, TopicPartition
+from tidelog.model import ConfigError, StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import (
     CLEANER_CHECKPOINT,
     META_PROPERTIES_FILE,
@@ -87,11 +87,11 @@ def read_broker_directory(fs: FileSystem, path: Path) -> BrokerDirectory:
     fs = ReadOnlyFileSystem(fs)
     try:
         meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except CheckpointError:
+    except StorageError:
         meta = None
     try:
         cleaned = frozenset(OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT))
-    except CheckpointError:
+    except StorageError:
         cleaned = frozenset()  # a cleaner without this file starts from the log start, so it is no error
     return BrokerDirectory(
         path=path,

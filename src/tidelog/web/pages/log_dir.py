@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.inspect.start_survey import StartAction, StartOutlook, survey_start
-from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState
 from tidelog.web import urls
@@ -118,7 +118,7 @@ def _survey(
 def _cleaned(log_dir: LogDir) -> tuple[Mapping[TopicPartition, int], TidelogError | None]:
     try:
         return OffsetCheckpoint.read(log_dir.fs, log_dir.path / CLEANER_CHECKPOINT), None
-    except CheckpointError as error:
+    except StorageError as error:
         return {}, error
 
 
@@ -130,7 +130,7 @@ def _importance(log: StartOutlook) -> tuple[object, ...]:
 def _meta_notes(log_dir: LogDir) -> list[str]:
     try:
         missing = log_dir.read_meta() is None
-    except CheckpointError as error:
+    except StorageError as error:
         return [f"{error}."]
     return ["There is no meta.properties, so the cluster and the broker are not known."] if missing else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidelog.inspect.start_survey import StartOutlook
-from tidelog.model import CheckpointError, FileMissingError, TidelogError, TopicPartition
+from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.storage.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
@@ -48,7 +48,7 @@ def identity_facts(
     """Return whose directory it is, how it was left, and its sizes."""
     try:
         meta = log_dir.read_meta()
-    except CheckpointError:
+    except StorageError:
         meta = None
     return [
         *_meta_facts(meta),
@@ -178,14 +178,14 @@ def _checkpoint_row(
         "entries": len(offsets) if stat is not None and warning is None else None,
         "without_log": sum(partition.directory_name not in names for partition in offsets) if offsets else None,
         "meaning": _CHECKPOINTS[name],
-        "problem": "missing" if stat is None else warning,
+        "problem": "missing" if stat is None and warning is None else warning,
     }
 
 
 def _stat(log_dir: LogDir, name: str) -> FileStat | None:
     try:
         return log_dir.fs.stat(log_dir.path / name)
-    except FileMissingError:
+    except StorageError:
         return None
 
 

@@ -103,10 +103,10 @@ def _bar(one: ComparedReplica, replica: Replica) -> Row:
 
 
 def _bands(replica: Replica, parities: Mapping[int, bool], window: Window) -> Iterator[Row]:
-    ends = [entry.start_offset for entry in replica.epochs[1:]] + [replica.log_end]
+    bounds = [*(entry.start_offset for entry in replica.epochs), replica.log_end]
     bands = [
         (entry.epoch, max(entry.start_offset, replica.log_start), end)
-        for entry, end in zip(replica.epochs, ends, strict=True)
+        for entry, end in zip(replica.epochs, bounds[1:], strict=True)
     ]
     shown = [band for band in bands if band[1] < band[2] and band[1] < window.end and band[2] > window.start]
     size = max(1, -(-len(shown) // _MOST_BANDS))

@@ -11,8 +11,9 @@ UNCLEAN    no process holds it, no marker              segments below the recove
                                                        with valid CRCs, as recovery would keep them
 =========  ==========================================  =====================================================
 
-An unreadable recovery-point or log-start checkpoint counts as empty, as in Kafka, and causes a warning. Reading changes
-nothing and takes no lock: ``lock_holder`` finds the holder of a record lock without locking.
+An unreadable recovery-point or log-start checkpoint counts as empty, as in Kafka, and causes a warning. Only the owner
+gets an error if the disk does not return a checkpoint: its disk has failed. Reading changes nothing and takes no lock:
+``lock_holder`` finds the holder of a record lock without locking.
 Source: Kafka's ``LogManager``.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.model import CheckpointError, FileMissingError, TopicPartition
+from tidelog.model import CheckpointError, FileMissingError, StorageError, TopicPartition
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -85,7 +86,8 @@ def read_directory_state(
         condition = DirectoryCondition.CLEAN if CleanShutdownFile(fs, path).exists() else DirectoryCondition.UNCLEAN
     before = {} if previous is None else previous.checkpoints
     names = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
-    checkpoints = {name: _read_checkpoint(fs, path / name, before.get(name)) for name in names}
+    tolerated = CheckpointError if held_here else StorageError
+    checkpoints = {name: _read_checkpoint(fs, path / name, before.get(name), tolerated) for name in names}
     return DirectoryState(
         path=path,
         condition=condition,
@@ -98,7 +100,10 @@ def read_directory_state(
     )
 
 
-def _read_checkpoint(fs: FileSystem, path: Path, before: ReadCheckpoint | None) -> ReadCheckpoint:
+def _read_checkpoint(
+    fs: FileSystem, path: Path, before: ReadCheckpoint | None, tolerated: type[StorageError]
+) -> ReadCheckpoint:
+    stat = None
     try:
         stat = fs.stat(path)
         if before is not None and before.stat == stat:
@@ -106,5 +111,5 @@ def _read_checkpoint(fs: FileSystem, path: Path, before: ReadCheckpoint | None) 
         return ReadCheckpoint(stat=stat, offsets=OffsetCheckpoint.read(fs, path))
     except FileMissingError:
         return ReadCheckpoint(stat=None, offsets={})
-    except CheckpointError as error:
+    except tolerated as error:
         return ReadCheckpoint(stat=stat, offsets={}, warning=f"{error}; treated as empty")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from tidelog.model import CheckpointError, TidelogError, TopicPartition
+from tidelog.model import StorageError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK, Clock
 from tidelog.runtime.parallel import run_parallel
@@ -211,5 +211,5 @@ def _last_clean_offsets(fs: FileSystem, path: Path) -> tuple[dict[TopicPartition
     """Return the checkpoint, and a warning if it is unreadable. Then nothing counts as cleaned, as in a broker."""
     try:
         return OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT), None
-    except CheckpointError as error:
+    except StorageError as error:
         return {}, f"{error}; treated as empty"

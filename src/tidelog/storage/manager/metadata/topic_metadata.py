@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog import kernel
 from tidelog.config.topic_settings import topic_texts
-from tidelog.model import CorruptRecordError, TopicPartition
+from tidelog.kernel import RecordColumns
+from tidelog.model import CorruptRecordError, TopicPartition, UnsupportedCompressionError
 from tidelog.record.decode import decode_columns, iter_records
 from tidelog.record.internal_records.frames import decode_framed
 from tidelog.record.internal_records.metadata_tables import METADATA_TYPES
@@ -122,8 +124,13 @@ def read_topic_metadata(fs: FileSystem, log_directory: Path) -> TopicMetadata:
     """Read the metadata, empty if there is no metadata log. Damage ends the reading and is never an error."""
     metadata = TopicMetadata()
     directory = log_directory / METADATA_DIRECTORY
-    if not fs.exists(directory):
-        return metadata
+    if fs.exists(directory):
+        with suppress(CorruptRecordError, UnsupportedCompressionError):  # a batch with a valid CRC and invalid records
+            _read_into(metadata, fs, directory)
+    return metadata
+
+
+def _read_into(metadata: TopicMetadata, fs: FileSystem, directory: Path) -> None:
     next_offset = 0
     snapshots = list_snapshots(fs, directory)
     if snapshots:
@@ -132,11 +139,10 @@ def read_topic_metadata(fs: FileSystem, log_directory: Path) -> TopicMetadata:
         data = memoryview(read_whole(fs, directory / snapshots[-1].file_name))
         _apply_all(metadata, Chunk(data, valid_batches(kernel.scan_batches(data)), 0), 0)
     for chunk in read_log_chunks(fs, directory):
-        _apply_all(metadata, chunk, next_offset)
         summary = chunk.table.summary
         metadata.epoch = max(metadata.epoch, summary.leader_epoch)
         metadata.end_offset = max(metadata.end_offset, summary.last_offset + 1)
-    return metadata
+        _apply_all(metadata, chunk, next_offset)
 
 
 def _apply_all(metadata: TopicMetadata, chunk: Chunk, start_offset: int) -> None:
@@ -156,7 +162,13 @@ def _record_values(chunk: Chunk, start_offset: int) -> Iterator[bytes]:
     table = chunk.table
     rows = table.take(~table.is_control & (table.last_offset >= start_offset))
     decoder = kernel.ColumnDecoder(keys=False, headers=False, start_offset=start_offset)
-    for columns in decode_columns(chunk.buffer, rows, decoder, base_position=chunk.base_position):
-        for record in iter_records(columns):
-            if record.value is not None:
-                yield record.value
+    try:
+        for columns in decode_columns(chunk.buffer, rows, decoder, base_position=chunk.base_position):
+            yield from _values(columns)
+    except (CorruptRecordError, UnsupportedCompressionError):
+        yield from _values(decoder.finish())  # the batches before the damage
+        raise
+
+
+def _values(columns: RecordColumns) -> Iterator[bytes]:
+    return (record.value for record in iter_records(columns) if record.value is not None)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
-from tidelog.model import CheckpointError
+from tidelog.model import StorageError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC, COMPACTED_TOPICS
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
@@ -158,7 +158,7 @@ def read_setting_sources(
 def _meta(fs: FileSystem, path: Path) -> MetaProperties | None:
     try:
         return MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except CheckpointError:
+    except StorageError:
         return None  # ``verify`` reports the error
 
 
