@@ -100,6 +100,14 @@ def test_an_empty_active_segment_and_the_metadata(tmp_path: Path) -> None:
     assert set(summary(tmp_path).kept) == {Keeper.SNAPSHOTS}
 
 
+def test_a_segment_of_the_metadata_below_the_log_start_goes_with_the_next_check(tmp_path: Path) -> None:
+    segments(tmp_path, BASE_TIME, BASE_TIME, BASE_TIME)
+    (tmp_path / "t-0").rename(tmp_path / "__cluster_metadata-0")
+    write_checkpoint(tmp_path, "log-start-offset-checkpoint", {"__cluster_metadata-0": 10})
+    kept = summary(tmp_path).kept
+    assert {keeper: share.count for keeper, share in kept.items()} == {Keeper.NEXT_CHECK: 1, Keeper.SNAPSHOTS: 2}
+
+
 def test_files_without_a_keeper(tmp_path: Path) -> None:
     segments(tmp_path, BASE_TIME)
     for name, size in (("log.deleted", 700), ("index.deleted", 30), ("log.cleaned", 50), ("timeindex.cleaned", 5)):

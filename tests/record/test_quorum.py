@@ -92,7 +92,7 @@ def test_junk_gives_fields_or_an_error(value: bytes, type_: ControlType) -> None
 
 
 def test_what_is_not_known() -> None:
-    with pytest.raises(ValueError, match="COMMIT"):
+    with pytest.raises(CorruptRecordError, match="COMMIT"):
         quorum_fields(ControlType.COMMIT, bytes(9))
     with pytest.raises(UnsupportedFormatError, match="version 9"):
         quorum_fields(ControlType.LEADER_CHANGE, b"\0\x09" + bytes(9))

@@ -21,7 +21,7 @@ from web.walk import Frontier, Visit, Walk, kind_of, problems_of, visit_page, wa
 
 ONLY_OF_A_BROKER = {"/broker"}
 QUICK_VISITS = 40
-SLOW_VISITS = 6000
+SLOW_VISITS = 1000
 IN_CHROMIUM = ("everything-killed", "cluster", "zookeeper")
 Walks = Callable[[str], Walk]
 

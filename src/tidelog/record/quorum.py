@@ -32,10 +32,12 @@ _MESSAGES: Final[dict[ControlType, Message]] = {
 def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
     """Return the fields of a value, ``version`` first.
 
-    Raise ValueError for a type outside KRaft, UnsupportedFormatError for an unknown version, CorruptRecordError for
-    bytes that do not fit.
+    Raise UnsupportedFormatError for an unknown version, and CorruptRecordError for bytes that do not fit or a type outside
+    KRaft, such as a transaction marker.
     """
-    message = _message(type_)
+    message = _MESSAGES.get(type_)
+    if message is None:
+        raise CorruptRecordError(f"{type_.name} is not a control record of KRaft")
     if value is None or len(value) < 2:
         raise CorruptRecordError(f"the value of a control record {type_.name} is missing or truncated")
     version = int.from_bytes(value[:2], "big", signed=True)
@@ -45,8 +47,8 @@ def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
 
 
 def quorum_value(type_: ControlType, fields: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a value. Raises like ``quorum_fields``, and InvalidRecordError for a wrong field."""
-    return encode_message(_message(type_), fields, fields.get("version", 0))
+    """Return the bytes of a value of KRaft. Raise InvalidRecordError for a wrong field."""
+    return encode_message(_MESSAGES[type_], fields, fields.get("version", 0))
 
 
 def _fields(message: Message, value: bytes, version: int) -> dict[str, Any]:
@@ -60,10 +62,3 @@ def _fields(message: Message, value: bytes, version: int) -> dict[str, Any]:
         if end == len(value) or version == 0:
             return with_defaults(message, fields, version)
     raise CorruptRecordError(f"{message.name} of version {version}: the value is longer than its fields")
-
-
-def _message(type_: ControlType) -> Message:
-    message = _MESSAGES.get(type_)
-    if message is None:
-        raise ValueError(f"{type_.name} is not a control record of KRaft")
-    return message

@@ -29,7 +29,6 @@ from tidelog.storage.segment.segment_reader import file_chunks
 
 _LAST_OFFSET = Struct(">q15xi")
 """The base offset and the last offset delta."""
-_LINES_A_PIECE = 10_000
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """The state of each segment in one word: the rule that keeps or deletes it. Pure.
 
-A segment may have several reasons to stay (``explain``). The first row that applies gives its state.
+A segment may have several reasons to stay (``explain``). The first row that applies gives its state. Sums over many
+logs (``summary``) count an active segment by the rule below its row, unless it is empty.
 
 =========================  ============================================================================================
 state                      the segment
@@ -59,20 +60,33 @@ _DELETIONS = {
 
 def segment_states(found: PartitionRetention) -> tuple[SegmentState, ...]:
     """Return the state of each segment, by ascending base offset."""
-    ahead = {one.segment.base_offset for one in found.outlooks if Cause.FUTURE_TIMESTAMP in one.causes}
-    return tuple(_state(found, outlook, ahead) for outlook in found.outlooks)
+    return tuple(
+        SegmentState.ACTIVE if outlook.is_active and outlook.deletion is None else rule
+        for outlook, rule in zip(found.outlooks, segment_rules(found), strict=True)
+    )
 
 
-def _state(found: PartitionRetention, outlook: SegmentOutlook, ahead: set[int]) -> SegmentState:
+def segment_rules(found: PartitionRetention) -> tuple[SegmentState, ...]:
+    """Return the states without the row ``ACTIVE``, which only an empty active segment has."""
+    ahead = future_segments(found)
+    return tuple(_rule(found, outlook, ahead) for outlook in found.outlooks)
+
+
+def future_segments(found: PartitionRetention) -> frozenset[int]:
+    """Return the base offsets of the segments whose time lies in the future."""
+    return frozenset(one.segment.base_offset for one in found.outlooks if Cause.FUTURE_TIMESTAMP in one.causes)
+
+
+def _rule(found: PartitionRetention, outlook: SegmentOutlook, ahead: frozenset[int]) -> SegmentState:
     causes = outlook.causes
     if outlook.deletion is not None:
         return _DELETIONS[outlook.deletion.rule]
-    if outlook.is_active:
-        return SegmentState.ACTIVE
     if outlook.trigger is DeletionTrigger.HIGH_WATERMARK:
         return SegmentState.HIGH_WATERMARK
     if found.partition.topic == CLUSTER_METADATA_TOPIC:
         return SegmentState.SNAPSHOT
+    if Cause.EMPTY_ACTIVE in causes:
+        return SegmentState.ACTIVE
     if Cause.POLICY in causes:
         return SegmentState.COMPACTION if found.settings.config.is_compacted else SegmentState.NO_POLICY
     if Cause.FUTURE_TIMESTAMP in causes:

@@ -1,20 +1,6 @@
 """The retention of many logs in small values: the bytes that go at once, with time, with appends, or never.
 
-A segment counts once, for the first row that matches:
-
-================  ====================================================================================================
-keeper            the segment
-================  ====================================================================================================
-NEXT_CHECK        the next check deletes it
-EMPTY             it is the active one, and empty
-HIGH_WATERMARK    a rule already applies to it, and only the high watermark keeps it
-SNAPSHOTS         it belongs to the cluster metadata: KRaft deletes it after a snapshot
-POLICY            ``cleanup.policy`` has no ``delete``: only the log start offset deletes it
-FUTURE            its time lies in the future, or it waits for a segment before it whose time does
-TIME              ``retention.ms`` deletes it later, or ``retention.bytes`` after enough appends
-SIZE              only ``retention.bytes`` deletes it, after enough appends
-NO_LIMIT          neither rule is set
-================  ====================================================================================================
+A segment counts once. Its state (``segment_state``) gives the row; a row may join several states.
 
 Next to them lie files that no rule keeps: ``.deleted`` files, unfinished files of a crash, and directories that are
 being removed. Bytes of segments are those of their ``.log`` files. The module only reads, several logs in parallel.
@@ -28,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.config.columns import LONG_MAX
-from tidelog.inspect.retention.explain import Cause, DeletionTrigger, SegmentOutlook
+from tidelog.inspect.retention.segment_state import SegmentState, future_segments, segment_rules
 from tidelog.inspect.retention.survey import PartitionRetention, survey_log
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime.progress import Advance, one_at_a_time
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import sort_names
@@ -42,7 +27,8 @@ from tidelog.storage.manager.survey.setting_sources import SourcedConfig
 
 
 class Keeper(enum.StrEnum):
-    """The rows of the module's table."""
+    """The rows. Segments that wait for one with a time in the future count as ``FUTURE``, other waiting ones as
+    ``TIME``, and so do those that ``retention.bytes`` may delete earlier."""
 
     NEXT_CHECK = "next check"
     EMPTY = "empty active segment"
@@ -58,6 +44,24 @@ class Keeper(enum.StrEnum):
     def is_for_ever(self) -> bool:
         """True if neither time nor appends delete the segment, as the settings are."""
         return self in (Keeper.EMPTY, Keeper.SNAPSHOTS, Keeper.POLICY, Keeper.NO_LIMIT)
+
+
+_KEEPERS = {
+    SegmentState.DELETED_BY_LOG_START: Keeper.NEXT_CHECK,
+    SegmentState.DELETED_BY_SIZE: Keeper.NEXT_CHECK,
+    SegmentState.DELETED_BY_TIME: Keeper.NEXT_CHECK,
+    SegmentState.ACTIVE: Keeper.EMPTY,
+    SegmentState.HIGH_WATERMARK: Keeper.HIGH_WATERMARK,
+    SegmentState.SNAPSHOT: Keeper.SNAPSHOTS,
+    SegmentState.COMPACTION: Keeper.POLICY,
+    SegmentState.NO_POLICY: Keeper.POLICY,
+    SegmentState.FUTURE: Keeper.FUTURE,
+    SegmentState.WAITS: Keeper.TIME,
+    SegmentState.TIME: Keeper.TIME,
+    SegmentState.TIME_AND_SIZE: Keeper.TIME,
+    SegmentState.SIZE: Keeper.SIZE,
+    SegmentState.UNLIMITED: Keeper.NO_LIMIT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,9 @@ def summary_of(found: PartitionRetention, directory: Path, sizes: Mapping[str, i
     """Return the sums over a log's segments. ``sizes`` are those of all files in its directory. Pure."""
     kept: dict[Keeper, Share] = {}
     goes: dict[int, Share] = {}
-    future = frozenset(one.segment.base_offset for one in found.outlooks if Cause.FUTURE_TIMESTAMP in one.causes)
-    is_metadata = found.partition.topic == CLUSTER_METADATA_TOPIC
-    for outlook in found.outlooks:
-        keeper = Keeper.SNAPSHOTS if is_metadata else keeper_of(outlook, future)
+    ahead = future_segments(found)
+    for outlook, rule in zip(found.outlooks, segment_rules(found), strict=True):
+        keeper = Keeper.FUTURE if rule is SegmentState.WAITS and outlook.waits_for in ahead else _KEEPERS[rule]
         size = Share(1, outlook.segment.size_bytes)
         kept[keeper] = kept.get(keeper, Share()) + size
         if keeper in (Keeper.TIME, Keeper.FUTURE) and outlook.goes_at_ms is not None:
@@ -139,24 +142,6 @@ def summary_of(found: PartitionRetention, directory: Path, sizes: Mapping[str, i
         unfinished_files=_share(sizes, unfinished),
         error=found.error,
     )
-
-
-def keeper_of(outlook: SegmentOutlook, future: frozenset[int]) -> Keeper:
-    """Return the row in the module's table of a segment outside of the cluster metadata. ``future`` are the base
-    offsets of the segments whose time lies in the future."""
-    match outlook.trigger:
-        case DeletionTrigger.NEXT_CHECK:
-            return Keeper.NEXT_CHECK
-        case DeletionTrigger.HIGH_WATERMARK:
-            return Keeper.HIGH_WATERMARK
-        case DeletionTrigger.NEVER if Cause.EMPTY_ACTIVE in outlook.causes:
-            return Keeper.EMPTY
-        case DeletionTrigger.NEVER:
-            return Keeper.POLICY if Cause.POLICY in outlook.causes else Keeper.NO_LIMIT
-        case DeletionTrigger.SIZE:
-            return Keeper.SIZE
-    is_future = Cause.FUTURE_TIMESTAMP in outlook.causes or outlook.waits_for in future
-    return Keeper.FUTURE if is_future else Keeper.TIME
 
 
 def _share(sizes: Mapping[str, int], names: Sequence[str]) -> Share:

@@ -30,21 +30,6 @@ _PAGE_BYTES: Final = 4 * 1024 * 1024
 _TAIL_BYTES: Final = 128
 _LOOKUP_BYTES: Final = 256 * 1024
 """The bytes that one lookup of an index entry's batch reads."""
-_BATCH_MEMBERS: Final = (
-    "position",
-    "size",
-    "base_offset",
-    "last_offset",
-    "records",
-    "max_timestamp",
-    "format",
-    "codec",
-    "flags",
-    "producer_id",
-    "leader_epoch",
-    "crc",
-    "problem",
-)
 _FLAGS: Final = (
     (TRANSACTIONAL_FLAG, "transactional"),
     (CONTROL_FLAG, "control"),

@@ -186,7 +186,7 @@ class _Columns:
         try:
             type_ = control_type(key)
             fields = quorum_fields(type_, value)
-        except (TidelogError, ValueError) as error:
+        except TidelogError as error:
             self._add(offset, time_ms, epoch, UNREADABLE, Change(f"the control record does not decode: {error}"))
             return
         name = _CONTROL_NAMES.get(type_, type_.name)
