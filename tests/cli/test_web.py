@@ -54,7 +54,7 @@ class WebProcess:
             [sys.executable, "-c", code, "web", *map(str, arguments)],
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # a buffer would keep what follows the first line from communicate()
+            bufsize=0,  # a buffer would keep the lines after the first one from communicate()
             env={**os.environ, **environment},
         )
         assert self.process.stderr is not None

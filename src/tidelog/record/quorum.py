@@ -32,8 +32,8 @@ _MESSAGES: Final[dict[ControlType, Message]] = {
 def quorum_fields(type_: ControlType, value: bytes | None) -> dict[str, Any]:
     """Return the fields of a value, ``version`` first.
 
-    Raise UnsupportedFormatError for an unknown version, and CorruptRecordError for bytes that do not fit or a type outside
-    KRaft, such as a transaction marker.
+    Raise UnsupportedFormatError for an unknown version, and CorruptRecordError for bytes that do not fit, or for a type
+    outside KRaft, such as a transaction marker.
     """
     message = _MESSAGES.get(type_)
     if message is None:

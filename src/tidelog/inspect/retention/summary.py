@@ -27,8 +27,8 @@ from tidelog.storage.manager.survey.setting_sources import SourcedConfig
 
 
 class Keeper(enum.StrEnum):
-    """The rows. Segments that wait for one with a time in the future count as ``FUTURE``, other waiting ones as
-    ``TIME``, and so do those that ``retention.bytes`` may delete earlier."""
+    """The rows. A segment that waits for one with a time in the future counts as ``FUTURE``, and another waiting one as
+    ``TIME``, also if ``retention.bytes`` may delete it earlier."""
 
     NEXT_CHECK = "next check"
     EMPTY = "empty active segment"
