@@ -74,8 +74,8 @@ class CoordinatorLog:
     errors: tuple[TidelogError, ...] = ()
     undecoded_at: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The number of these records by partition, and the offset of the first one."""
-    _by_producer: dict[int, TransactionalId] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Filled on first use: most directories have no open transaction."""
+    _by_producer: Mapping[int, TransactionalId] | None = field(default=None, init=False, repr=False, compare=False)
+    """Made on first use: most directories have no open transaction."""
 
     @property
     def is_whole(self) -> bool:
@@ -88,9 +88,11 @@ class CoordinatorLog:
         )
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
-        if not self._by_producer:
-            self._by_producer.update((known.producer_id, known) for known in reversed(self.ids))
-        return self._by_producer.get(producer_id)
+        found = self._by_producer
+        if found is None:
+            found = {known.producer_id: known for known in reversed(self.ids)}
+            object.__setattr__(self, "_by_producer", found)  # whole, because several threads may call this
+        return found.get(producer_id)
 
 
 def read_coordinator_log(
