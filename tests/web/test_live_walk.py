@@ -13,7 +13,7 @@ from tidelog.web.routes import ROUTES
 from web.broker_load import BrokerLoad
 from web.chromium import Tab
 from web.harness import Served
-from web.test_serve_web import ON_ANY_PORT, served_pages
+from web.test_serve_web import ON_ANY_PORT, overrides, served_pages
 from web.walk import Visit, Walk, json_url, walk
 
 SETTINGS = {
@@ -32,8 +32,7 @@ OF_TWO_DIRECTORIES = {"/compare/{partition}"}
 
 @contextmanager
 def pages_under_load(directory: Path) -> Iterator[Served]:
-    arguments = [word for key, value in SETTINGS.items() for word in ("--override", f"{key}={value}")]
-    with served_pages(directory, *ON_ANY_PORT, *arguments) as (process, served):
+    with served_pages(directory, *ON_ANY_PORT, *overrides(SETTINGS)) as (process, served):
         with BrokerLoad(f"127.0.0.1:{process.port}") as load:
             before = load.rounds
             yield served

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.model import StorageError, TidelogError, TopicPartition
+from tidelog.model import TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.record.internal_records.transaction_record import record_of, transactional_id_of
 from tidelog.record.rows import iter_records
@@ -27,7 +27,7 @@ from tidelog.storage.fs import FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
-from tidelog.storage.log.view.row_stream import ReadRange, RowStream, counted
+from tidelog.storage.log.view.row_stream import ReadRange, counted
 from tidelog.storage.manager.metadata.topic_metadata import read_topic_metadata
 
 _FINISHED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -162,7 +162,7 @@ class _Found:
 def _read_partition(view: LogView, found: _Found, advance: Advance) -> None:
     # Read to the log end: a decision holds even if the coordinator's record is not replicated yet.
     wanted = ReadRange(start=view.log_start, end=view.log_end)
-    stream = RowStream(view, wanted, on_lost=lambda _reason: None)  # removed records count no longer
+    stream = view.batches(wanted, on_lost=lambda _reason: None)  # removed records count no longer
     for chunk in column_chunks(counted(stream, advance), _CHOICE, wanted.start, wanted.end):
         for record in iter_records(chunk.columns):
             if record.key is not None:
@@ -197,8 +197,5 @@ def _apply(found: _Found, offset: int, key: bytes, value: bytes | None) -> None:
 
 
 def _cluster_id(fs: FileSystem, path: Path) -> str | None:
-    try:
-        meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except StorageError:
-        return None  # ``info`` and ``verify`` report it
+    meta = MetaProperties.read_or_none(fs, path / META_PROPERTIES_FILE)
     return None if meta is None else meta.cluster_id

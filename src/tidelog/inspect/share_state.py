@@ -121,7 +121,8 @@ def read_share_logs(
 
 def _read_partition(view: LogView, found: ShareLog, advance: Advance) -> None:
     wanted = ReadRange(start=view.log_start, end=view.end_offset())
-    for chunk in column_chunks(counted(view.batches(wanted), advance), _CHOICE, wanted.start, wanted.end):
+    stream = view.batches(wanted, on_lost=lambda _reason: None)  # removed records count no longer
+    for chunk in column_chunks(counted(stream, advance), _CHOICE, wanted.start, wanted.end):
         for record in iter_records(chunk.columns):
             if record.key is not None:
                 _apply(found, record.offset, record.key, record.value)

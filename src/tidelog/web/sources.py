@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tidelog.inspect.compare.broker_directory import BrokerDirectory, read_broker_directory
-from tidelog.model import DirectoryError, StorageError, TidelogError, TopicPartition
+from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import BY_PATH, FileSystem, ReadOnlyFileSystem
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
@@ -50,16 +50,18 @@ class LogDir:
         self._state = state
         return state
 
+    @property
+    def is_held(self) -> bool:
+        """True while a process holds the directory, so that its files change all the time."""
+        return self.state().condition is DirectoryCondition.HELD
+
     def read_meta(self) -> MetaProperties | None:
         """Return ``meta.properties``, or None if it is missing. Raise StorageError if it cannot be read."""
         return MetaProperties.read(self.fs, self.path / META_PROPERTIES_FILE)
 
     def meta(self) -> MetaProperties | None:
         """Return ``meta.properties``, or None if it is missing or cannot be read."""
-        try:
-            return self.read_meta()
-        except StorageError:
-            return None
+        return MetaProperties.read_or_none(self.fs, self.path / META_PROPERTIES_FILE)
 
     def broker_directory(self) -> BrokerDirectory:
         """Return the small files in the form that the comparison of replicas takes."""

@@ -37,10 +37,15 @@ class TransactionalProducer:
 
     def end(self, *, commits: bool) -> None:
         version = 5 if self.version == 5 else 4
-        answer = self.groups.client.call(ApiKey.END_TXN, version, committed=commits, **self.who)
-        assert answer.error_code == 0, answer
+        ended = self._try_to_end(version, commits=commits)
+        while ended.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # as after a restart
+            ended = self._try_to_end(version, commits=commits)
+        assert ended.error_code == 0, ended
         if version == 5:
-            self.who |= {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+            self.who |= {"producer_id": ended.producer_id, "producer_epoch": ended.producer_epoch}
+
+    def _try_to_end(self, version: int, *, commits: bool) -> Any:
+        return self.groups.client.call(ApiKey.END_TXN, version, committed=commits, **self.who)
 
 
 @pytest.fixture(params=[0, 3, 4, 5])

@@ -85,10 +85,7 @@ def unknown_nodes(directories: Iterable[BrokerDirectory]) -> Iterator[str]:
 def read_broker_directory(fs: FileSystem, path: Path) -> BrokerDirectory:
     """Read the small files of a log directory. A ``meta.properties`` that cannot be read counts as missing."""
     fs = ReadOnlyFileSystem(fs)
-    try:
-        meta = MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except StorageError:
-        meta = None
+    meta = MetaProperties.read_or_none(fs, path / META_PROPERTIES_FILE)
     try:
         cleaned = frozenset(OffsetCheckpoint.read(fs, path / CLEANER_CHECKPOINT))
     except StorageError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.config.java_properties import comments, load_properties, store_line
-from tidelog.model import CheckpointError
+from tidelog.model import CheckpointError, StorageError
 from tidelog.model.kafka_uuid import uuid_from_text, uuid_to_text
 from tidelog.storage.checkpoint.checkpoint_text import parse_integer
 from tidelog.storage.fs import FileSystem, read_whole, write_atomically
@@ -78,6 +78,14 @@ class MetaProperties:
     def read(cls, fs: FileSystem, path: Path) -> Self | None:
         """Read the file. Return None if it is missing."""
         return cls.parse(read_whole(fs, path), path=path) if fs.exists(path) else None
+
+    @classmethod
+    def read_or_none(cls, fs: FileSystem, path: Path) -> Self | None:
+        """Read the file. Return None if it is missing or cannot be read: ``verify`` reports the error."""
+        try:
+            return cls.read(fs, path)
+        except StorageError:
+            return None
 
     def write(self, fs: FileSystem, path: Path) -> None:
         write_atomically(fs, path, self.to_bytes())

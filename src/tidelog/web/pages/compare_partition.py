@@ -26,7 +26,6 @@ from tidelog.inspect.compare.comparison_rows import (
 from tidelog.inspect.compare.difference_bytes import ByteLine, difference_bytes
 from tidelog.model import DirectoryError, TidelogError, TopicPartition
 from tidelog.storage.fs import BY_PATH
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.web import urls
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
@@ -109,7 +108,7 @@ def _compared(
         return compare_cluster(BY_PATH, directories, [partition], placements, advance=progress.advance)[0]
 
     name = partition.directory_name
-    held = [one.state().condition is DirectoryCondition.HELD for one in holders]
+    held = [one.is_held for one in holders]
     files = tuple(None if is_held else one.signature(name) for one, is_held in zip(holders, held, strict=True))
     return request.job(
         ("compare", name),

@@ -12,12 +12,12 @@ from typing import Final
 
 from tidelog.inspect.count import PartitionCount, count_partition
 from tidelog.model import TidelogError, TopicPartition
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web import urls
 from tidelog.web.jobs import JobProgress
 from tidelog.web.page import Column, Fact, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.cluster import space_of_all
 from tidelog.web.pages.row_links import log_column, log_dir_link
+from tidelog.web.reports.cluster_facts import is_live
 from tidelog.web.request import PageRequest
 from tidelog.web.shown import size_text, time_text
 from tidelog.web.sources import LogDir
@@ -103,7 +103,7 @@ def count_page(request: PageRequest) -> Page:
         progress.expect(total)
         return [_Counted(one, _count(one, partition, progress)) for one, partition in names]
 
-    is_held = any(one.state().condition is DirectoryCondition.HELD for one in request.sources.log_dirs)
+    is_held = is_live(request)
     signature = None if is_held else (total, tuple((one.key, partition) for one, partition in names))
     finished = request.job("count", work, title="counting all records", signature=signature, is_repeatable=True)
     rows, paging = request.query.paged(

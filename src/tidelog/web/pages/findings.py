@@ -16,7 +16,6 @@ from tidelog.inspect.space import PartitionSpace
 from tidelog.inspect.verify import verify_directory
 from tidelog.inspect.verify.directory_check import SETTLED, VerifiedDirectory, log_bytes, verify_log
 from tidelog.model import CancelledError, TidelogError
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.storage.segment.file_names import DirectoryPurpose
 from tidelog.web import urls
@@ -323,12 +322,11 @@ def log_findings_page(request: PageRequest) -> Page:
         progress.expect(sum(log_sizes(log_dir.fs, log_dir.path / name).values()))
         return log_findings(log_dir.fs, log_dir, verify_log(log_dir.fs, log_dir.path, name, progress.advance))
 
-    is_held = log_dir.state().condition is DirectoryCondition.HELD
     made = request.job(
         ("findings", log_dir.key, name),
         work,
         title=f"checking every file of {name}",
-        signature=None if is_held else log_dir.signature(name),
+        signature=None if log_dir.is_held else log_dir.signature(name),
         is_repeatable=True,
     )
     log = made.value

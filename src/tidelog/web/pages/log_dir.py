@@ -18,7 +18,7 @@ from tidelog.web import urls
 from tidelog.web.jobs import JobProgress, StillRunningError
 from tidelog.web.page import Choice, Column, FormField, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.log_dir_files import checkpoints_section, files_section, identity_facts
-from tidelog.web.reports.cluster_facts import LIVE_AGE_MS
+from tidelog.web.reports.cluster_facts import FACTS_AGE_MS
 from tidelog.web.request import PageRequest
 from tidelog.web.shown import size_text
 from tidelog.web.sources import LogDir
@@ -106,7 +106,7 @@ def _survey(
             title="planning the next start of the log directory",
             signature=(state.condition, tuple(names), stats),
             is_repeatable=True,
-            max_age_ms=LIVE_AGE_MS if is_held else None,
+            max_age_ms=FACTS_AGE_MS if is_held else None,
         )
     except StillRunningError as running:
         if is_needed or request.query.text("start.sort").removeprefix("-") not in ("", "name"):

@@ -46,10 +46,7 @@ def identity_facts(
     log_dir: LogDir, state: DirectoryState, names: Sequence[str], logs: Sequence[StartOutlook] | None
 ) -> list[Fact]:
     """Return whose directory it is, how it was left, and its sizes."""
-    try:
-        meta = log_dir.read_meta()
-    except StorageError:
-        meta = None
+    meta = log_dir.meta()
     return [
         *_meta_facts(meta),
         Fact(name="condition", title="last shutdown", value=_condition(state)),

@@ -16,11 +16,11 @@ from tidelog.model.kafka_uuid import uuid_to_text
 from tidelog.server.metadata.kraft.metadata_rows import KINDS, Fields, metadata_rows
 from tidelog.server.metadata.kraft.metadata_view import MetadataView, read_metadata
 from tidelog.server.metadata.kraft.snapshot import BOOTSTRAP_FILE
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.metadata.cluster_metadata_log import METADATA_DIRECTORY
 from tidelog.web import urls
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.page import Choice, Column, Fact, FormField, Kind, Link, Page, Row, Section, Table
+from tidelog.web.reports.cluster_facts import is_live
 from tidelog.web.reports.held_logs import HeldLogs
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir
@@ -73,7 +73,7 @@ def metadata_copies(request: PageRequest) -> Finished[list[MetadataCopy]]:
         found = [survey_metadata_copy(one.fs, one.path, progress.advance) for one in log_dirs]
         return newest_first(one for one in found if one is not None)
 
-    is_held = any(one.state().condition is DirectoryCondition.HELD for one in request.sources.log_dirs)
+    is_held = is_live(request)
     return request.job(
         "metadata copies",
         work,
@@ -93,7 +93,7 @@ def metadata_job(
         return work(progress)
 
     path = log_dir.path / METADATA_DIRECTORY
-    is_held = log_dir.state().condition is DirectoryCondition.HELD
+    is_held = log_dir.is_held
     has_log = log_dir.fs.exists(path)
     return request.job(
         (name, log_dir.key),

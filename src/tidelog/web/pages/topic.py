@@ -26,6 +26,7 @@ from tidelog.web import urls
 from tidelog.web.jobs import StillRunningError
 from tidelog.web.page import Column, Fact, Kind, Link, Page, Picture, Row, Section, Table
 from tidelog.web.pages.cluster import space_of_all
+from tidelog.web.pages.row_links import log_dir_link, log_link
 from tidelog.web.pages.topic_settings import settings_sections
 from tidelog.web.reports.cluster_facts import known_metadata, known_settings
 from tidelog.web.reports.topic_replicas import Holder, Replica, TopicReplicas, described, find_replicas
@@ -240,11 +241,11 @@ def _columns(request: PageRequest, rows: Sequence[Row]) -> list[Column]:
 
 
 def _log_link(row: Row) -> str | None:
-    return None if row["log_dir"] is None else urls.log_url(str(row["log_dir"]), str(row["log"]))
+    return None if row["log_dir"] is None else log_link(row)
 
 
 def _directory_link(row: Row) -> str | None:
-    return None if row["log_dir"] is None else urls.log_dir_url(str(row["log_dir"]))
+    return None if row["log_dir"] is None else log_dir_link(row)
 
 
 def _compare_link(row: Row) -> str | None:

@@ -11,18 +11,17 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 from tidelog.server.metadata.kraft.newest_metadata import NewestMetadata, read_newest_metadata
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.manager.survey.setting_sources import SettingSources
 from tidelog.web.jobs import JobProgress
 from tidelog.web.request import PageRequest
 
 T = TypeVar("T")
-LIVE_AGE_MS = 10_000
+FACTS_AGE_MS = 10_000
 
 
 def is_live(request: PageRequest) -> bool:
     """Return True if a process holds one of the log directories."""
-    return any(one.state().condition is DirectoryCondition.HELD for one in request.sources.log_dirs)
+    return any(one.is_held for one in request.sources.log_dirs)
 
 
 def known_settings(request: PageRequest) -> Mapping[str, SettingSources]:
@@ -49,5 +48,5 @@ def _job(request: PageRequest, key: Hashable, work: Callable[[JobProgress], T], 
         work,
         title=title,
         signature=live or request.sources.metadata_signature(),
-        max_age_ms=LIVE_AGE_MS if live else None,
+        max_age_ms=FACTS_AGE_MS if live else None,
     ).value

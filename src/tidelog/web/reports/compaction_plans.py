@@ -20,7 +20,7 @@ from tidelog.web.reports.cluster_facts import is_live, known_settings
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir
 
-LIVE_AGE_MS = 30_000
+_LIVE_AGE_MS = 30_000
 _AGE_MS = 300_000
 """Lags end with time, so plans of unchanged files are made again, too."""
 _THREADS = 2
@@ -67,7 +67,7 @@ def all_plans(request: PageRequest) -> Finished[Plans]:
         title="planning the next clean of every compacted log",
         signature=(live or request.sources.metadata_signature(), tuple(map(_signature, request.sources.log_dirs))),
         is_repeatable=True,
-        max_age_ms=LIVE_AGE_MS if live else _AGE_MS,
+        max_age_ms=_LIVE_AGE_MS if live else _AGE_MS,
     )
 
 
@@ -90,7 +90,7 @@ def plan_of_log(request: PageRequest, partition: TopicPartition) -> Finished[Com
     """Return the plan of the one log that the path names. Raise StillRunningError."""
     log_dir, name = request.log_dir, request.log_name
     sources = known_settings(request)[log_dir.key]
-    live = log_dir.state().condition is DirectoryCondition.HELD
+    live = log_dir.is_held
 
     def work(progress: JobProgress) -> CompactPlan:
         return _plan(log_dir, sources, [partition], request.clock, progress)
@@ -101,7 +101,7 @@ def plan_of_log(request: PageRequest, partition: TopicPartition) -> Finished[Com
         title=f"planning the next clean of {name}",
         signature=("live" if live else log_dir.signature(name), _signature(log_dir)),
         is_repeatable=True,
-        max_age_ms=LIVE_AGE_MS if live else _AGE_MS,
+        max_age_ms=_LIVE_AGE_MS if live else _AGE_MS,
     )
 
 

@@ -28,7 +28,7 @@ from tidelog.server.groups.state.offset_store import OffsetStore
 from tidelog.storage.log.view.column_stream import ColumnChoice, column_chunks
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import each_partition
-from tidelog.storage.log.view.row_stream import ReadRange, RowStream, counted
+from tidelog.storage.log.view.row_stream import ReadRange, counted
 from tidelog.web.sources import LogDir
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ def _read(found: GroupLog, view: LogView, advance: Advance) -> GroupLog:
 def _read_partition(view: LogView, found: GroupLog, advance: Advance) -> None:
     replay = Replay(found.groups, found.offsets)
     wanted = ReadRange(start=view.log_start, end=view.end_offset(), control=True)
-    stream = RowStream(view, wanted, on_lost=lambda _reason: None)  # removed records count no longer
+    stream = view.batches(wanted, on_lost=lambda _reason: None)  # removed records count no longer
     for chunk in column_chunks(counted(stream, advance), _CHOICE, wanted.start, wanted.end):
         table, rows = chunk.table, chunk.columns.batch
         assert rows is not None

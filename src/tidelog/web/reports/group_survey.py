@@ -23,11 +23,11 @@ from tidelog.model import CancelledError, CorruptRecordError, TidelogError, Topi
 from tidelog.model.internal_topics import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC
 from tidelog.model.kafka_uuid import uuid_from_text
 from tidelog.server.groups.state.group_map import Group
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.reports.group_log import GroupLog, GroupPlace, LogCounts, read_group, read_group_logs
 from tidelog.web.reports.group_summary import GroupSummary, summary_of
 from tidelog.web.reports.internal_logs import choose, log_bytes, partitions_of, signature_of
+from tidelog.web.reports.log_reports import freshness_of
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir, Sources
 
@@ -130,14 +130,15 @@ def survey_of(request: PageRequest) -> Finished[GroupSurvey]:
 def place_of(request: PageRequest, summary: GroupSummary) -> GroupPlace:
     """Read a group with its members and offsets. Raise StillRunningError."""
     log_dir = request.sources.log_dir(summary.log.log_dir_key)
-    is_held = log_dir.state().condition is DirectoryCondition.HELD
+    log = summary.log.source.directory_name
+    signature, max_age_ms = freshness_of(log_dir, log)
     return request.job(
         ("group", summary.log.log_dir_key, summary.group_id),
         lambda progress: read_group(log_dir, summary.log.source, summary.group_id, progress.advance),
-        title=f"reading the group's records in {summary.log.source.directory_name}",
-        signature=None if is_held else log_dir.signature(summary.log.source.directory_name),
+        title=f"reading the group's records in {log}",
+        signature=signature,
         is_repeatable=True,
-        max_age_ms=LIVE_AGE_MS if is_held else None,
+        max_age_ms=max_age_ms,
     ).value
 
 

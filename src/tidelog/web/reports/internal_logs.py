@@ -9,7 +9,6 @@ from tidelog.inspect.compare import ChosenReplicas, choose_replicas, replicated
 from tidelog.model import FileMissingError, TopicPartition
 from tidelog.server.metadata.kraft.newest_metadata import read_newest_metadata
 from tidelog.storage.fs import BY_PATH
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.sources import LogDir, Sources
 
 
@@ -26,7 +25,7 @@ def signature_of(sources: Sources, topics: Collection[str]) -> Signature:
     parts: list[Hashable] = []
     ages = False
     for one in sources.log_dirs:
-        is_held = one.state().condition is DirectoryCondition.HELD
+        is_held = one.is_held
         ages |= is_held
         for partition in one.partitions():
             if partition.topic in topics:

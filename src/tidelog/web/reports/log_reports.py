@@ -10,13 +10,13 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from tidelog.inspect.batch_window import BatchWindow, read_window
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.web import urls
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.page import Link
 from tidelog.web.query import Query
 from tidelog.web.request import PageRequest
+from tidelog.web.sources import LogDir
 
 T = TypeVar("T")
 
@@ -26,16 +26,20 @@ def log_report(
 ) -> Finished[T]:
     """Return the result of work on the log that the path names. Raise StillRunningError."""
     log_dir, log = request.log_dir, request.log_name
-    is_held = log_dir.state().condition is DirectoryCondition.HELD
-    signature = None if is_held else log_dir.signature(log)
+    signature, max_age_ms = freshness_of(log_dir, log)
     log_dir.directory(log)
     return request.job(
         ("log", log_dir.key, log, name),
         lambda progress: work(log_dir.view(log), progress),
         title=f"{title} of {log}",
         signature=signature,
-        max_age_ms=LIVE_AGE_MS if is_held else None,
+        max_age_ms=max_age_ms,
     )
+
+
+def freshness_of(log_dir: LogDir, log: str) -> tuple[Hashable, int | None]:
+    """Return the signature and the largest age (ms) of a report about a log."""
+    return (None, LIVE_AGE_MS) if log_dir.is_held else (log_dir.signature(log), None)
 
 
 def window_of(request: PageRequest) -> BatchWindow:

@@ -12,7 +12,7 @@ from tidelog.model import FileMissingError, TopicPartition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.segment.file_names import DirectoryPurpose, PartitionDirectoryName
 from tidelog.web.jobs import JobProgress
-from tidelog.web.reports.cluster_facts import LIVE_AGE_MS, is_live
+from tidelog.web.reports.cluster_facts import FACTS_AGE_MS, is_live
 from tidelog.web.request import PageRequest
 from tidelog.web.sources import LogDir
 
@@ -126,7 +126,7 @@ def described(
         work,
         title="reading the ends of the topic's logs",
         signature=(signature, None if live else tuple(checkpoints)),
-        max_age_ms=LIVE_AGE_MS if live else None,
+        max_age_ms=FACTS_AGE_MS if live else None,
     ).value
 
 

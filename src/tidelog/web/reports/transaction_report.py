@@ -21,11 +21,10 @@ from tidelog.inspect.transactions import PartitionTransactions, open_transaction
 from tidelog.model import CancelledError, TidelogError, TopicPartition
 from tidelog.model.internal_topics import TRANSACTION_STATE_TOPIC
 from tidelog.storage.fs import BY_PATH
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import LIVE_AGE_MS, Finished, JobProgress
 from tidelog.web.reports.internal_logs import choose
 from tidelog.web.request import PageRequest
-from tidelog.web.sources import LogDir, Sources
+from tidelog.web.sources import Sources
 
 MOST_ENDED: Final = 50
 OUTCOMES: Final = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
@@ -184,7 +183,3 @@ def _parts(key: str, log: CoordinatorLog) -> Iterator[CoordinatorPart]:
 def key_of(sources: Sources, directory: Path) -> str | None:
     """Return the key of the log directory that has a partition's directory."""
     return next((one.key for one in sources.log_dirs if one.path == directory.parent), None)
-
-
-def is_held(log_dir: LogDir) -> bool:
-    return log_dir.state().condition is DirectoryCondition.HELD

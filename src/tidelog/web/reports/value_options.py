@@ -17,7 +17,6 @@ from tidelog.inspect.schema_topic import read_registry_log
 from tidelog.inspect.shown_values import ValueFormat, ValueShape
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import BY_PATH
-from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.web.jobs import JobProgress
 from tidelog.web.page import Choice, FormField
 from tidelog.web.request import PageRequest
@@ -56,7 +55,7 @@ def known_schemas(request: PageRequest) -> Schemas:
     sources = request.sources
     holders = sources.holders(_PARTITION)
     folder = sources.schemas
-    is_held = any(one.state().condition is DirectoryCondition.HELD for one in holders)
+    is_held = any(one.is_held for one in holders)
     signature = (
         request.now_ms // _FRESH_MS if is_held else tuple(one.signature(_PARTITION.directory_name) for one in holders),
         None if folder is None else tuple(BY_PATH.list_sizes(folder).items()),

@@ -44,7 +44,7 @@ from tidelog.storage.log.view.column_stream import ALL_COLUMNS, ColumnChoice, Co
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state
 from tidelog.storage.log.view.list_offsets import ListedOffset, ListRequest, list_offset
 from tidelog.storage.log.view.record_count import RecordCount, count_records
-from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream, counted
+from tidelog.storage.log.view.row_stream import CorruptPolicy, OnLost, ReadRange, RowStream, counted
 from tidelog.storage.log.view.splits import Split, plan_splits
 from tidelog.storage.log.view.time_lookup import TimestampOffset, first_at_or_after, latest_timestamp
 from tidelog.storage.log.view.view_producers import Resume, ViewTransactions, read_transactions
@@ -231,10 +231,15 @@ class LogView:
         )
 
     def batches(
-        self, wanted: ReadRange, *, on_corrupt: CorruptPolicy = CorruptPolicy.FAIL, verify_crc: bool = True
+        self,
+        wanted: ReadRange,
+        *,
+        on_corrupt: CorruptPolicy = CorruptPolicy.FAIL,
+        on_lost: OnLost | None = None,
+        verify_crc: bool = True,
     ) -> RowStream:
         """Return the batches with records in a range, chunk by chunk."""
-        return RowStream(self, wanted, on_corrupt=on_corrupt, verify_crc=verify_crc)
+        return RowStream(self, wanted, on_corrupt=on_corrupt, on_lost=on_lost, verify_crc=verify_crc)
 
     def columns(
         self,

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
-from tidelog.model import StorageError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC, COMPACTED_TOPICS
 from tidelog.storage.checkpoint import META_PROPERTIES_FILE, MetaProperties
 from tidelog.storage.fs import FileSystem
@@ -136,7 +135,7 @@ def read_setting_sources(
     A directory without a metadata log uses that of another given directory of the same broker (``meta.properties``), or
     else the metadata that was found ``elsewhere``, in ZooKeeper.
     """
-    metas = {path: _meta(fs, path) for path in paths}
+    metas = {path: MetaProperties.read_or_none(fs, path / META_PROPERTIES_FILE) for path in paths}
     metadata = {path: read_topic_metadata(fs, path) for path in metas if fs.exists(path / METADATA_DIRECTORY)}
     sources = {}
     for path, meta in metas.items():
@@ -153,13 +152,6 @@ def read_setting_sources(
             topic_overrides=topic_overrides or {},
         )
     return sources
-
-
-def _meta(fs: FileSystem, path: Path) -> MetaProperties | None:
-    try:
-        return MetaProperties.read(fs, path / META_PROPERTIES_FILE)
-    except StorageError:
-        return None  # ``verify`` reports the error
 
 
 def _node(meta: MetaProperties | None) -> tuple[str | None, int | None] | None:
