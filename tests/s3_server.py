@@ -16,7 +16,11 @@ _KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFA
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """Run an empty service and yield the environment variables of its clients."""
+    """Run an empty service and yield the environment variables of its clients.
+
+    fsspec keeps a client for as long as the process lives, with the address that the variables had before.
+    """
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     try:

@@ -35,6 +35,11 @@ _READ = """() => {
   return {
     title: document.title,
     headings: [...document.querySelectorAll('h1')].filter(one => one.checkVisibility()).length,
+    outside: [...document.querySelectorAll('main svg text')].filter(text => {
+      const [inner, outer] = [text, text.ownerSVGElement].map(one => one.getBoundingClientRect());
+      return inner.left < outer.left - 1 || inner.right > outer.right + 1
+        || inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
+    }).map(text => text.textContent),
     small: [...document.querySelectorAll('svg text')]
       .filter(text => parseFloat(getComputedStyle(text).fontSize) < 11).map(text => text.textContent),
     sections,
@@ -146,6 +151,8 @@ def _differences(read: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[
         yield "there is no title"
     if read["headings"] != 1:
         yield f"{read['headings']} headings of the first level are visible"
+    if read["outside"]:
+        yield f"texts that reach beyond their pictures: {read['outside'][:3]}"
     if read["small"]:
         yield f"texts below 11 pixels: {read['small'][:3]}"
     for name, section in read["sections"].items():

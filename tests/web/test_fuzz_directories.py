@@ -9,7 +9,7 @@ import pytest
 from conftest import GoldenFactory
 from web.damaged_walk import Walker, fingerprint, problems_of_seeds
 
-QUICK, SLOW, SHARES = 40, 2_000, 4
+QUICK, SLOW, SHARES = 24, 2_000, 4
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidelog.web.svg.drawing import Drawing
 
 LEGEND_HEIGHT = 26
-_CHARACTER, _SWATCH, _GAP = 6.4, 16, 22
+_CHARACTER, _SWATCH, _GAP = 6.4, 16, 14
 
 
 class Swatch(NamedTuple):
