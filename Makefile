@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SPARK40 := .venv-spark40
 PYTHON ?= $(shell scripts/prerequisites.sh --python)
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 QUICK := "not slow and not kafka and not spark and not heavy"
 KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
 
@@ -74,7 +74,7 @@ everything: ## the environments and jars of the tests
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@# Each worker would compile all tests by itself. Their errors are the next command's.
 	@ls -d tests/*/ | xargs -P $$(nproc) -n 4 $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
-	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 2 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $$(( $$(nproc) * 5 / 2 )) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 soak: everything ## the slow tests (the long fuzz and crash runs), and the mutants
 	@status=0; \

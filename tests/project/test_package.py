@@ -79,6 +79,7 @@ def bare(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "pip",
         "install",
         "--quiet",
+        "--no-compile",
         *constrained(ROOT / "requirements" / "dev.txt", environment),
         built.wheel,
     )
