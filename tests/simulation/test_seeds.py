@@ -7,8 +7,8 @@ import pytest
 from simulation.soak import run_seeds
 
 _QUICK = range(150)
-_FULL = range(150, 2_000)
-_SOAK = range(2_000, 100_000)
+_FULL = range(150, 1_200)
+_SOAK = range(1_200, 100_000)
 _CHUNK = 250
 
 
