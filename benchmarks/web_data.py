@@ -1,4 +1,5 @@
-"""The log directory of row web: very many segments, and a log of very large ones.
+"""The log directories of row web: one with very many segments and a log of very large ones, and one with very many
+groups and transactional ids.
 
 The many partitions are hard links to one template, so 300,000 files take seconds to make and little space: pages only
 read. The large log repeats one batch with other base offsets, which its CRC does not cover. It is made once, in the
@@ -31,46 +32,54 @@ _SEGMENTS: Final = 10
 _RECORDS: Final = 20
 _LARGE_RECORDS: Final = 600
 _VALUE_BYTES: Final = 100
-_OF_EACH_PARTITION: Final = 10
-"""The groups, and the transactional ids, for each partition."""
+_GROUPS_A_PARTITION: Final = 100
 _INTERNAL_PARTITIONS: Final = 50
 _PRODUCERS_A_LOG: Final = 5
-_VERSION: Final = 3
+_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebData:
-    """The directory, and the numbers of its contents."""
+    """A directory, and the numbers of its contents."""
 
     directory: Path
     partitions: int
-    large_segments: int
-    large_bytes: int
+    large_segments: int = 0
+    large_bytes: int = 0
+    groups: int = 0
+    """The number of groups, which is also that of transactional ids."""
 
     @property
     def segments(self) -> int:
         return self.partitions * _SEGMENTS + self.large_segments
 
-    @property
-    def groups(self) -> int:
-        """The number of groups, which is also that of transactional ids."""
-        return self.partitions * _OF_EACH_PARTITION
-
 
 def web_data(scale: float) -> WebData:
-    """Return the directory, and make it on first use."""
+    """Return the directory with many segments, and make it on first use."""
     partitions = max(_PARTITIONS_A_TOPIC, round(10_000 * scale))
     large_bytes = max(1_000_000, round(1_000_000_000 * scale))
     directory = CACHE / f"web-{_VERSION}-{partitions}"
-    data = WebData(directory=directory, partitions=partitions, large_segments=2, large_bytes=large_bytes)
-    stamp = directory.with_suffix(".stamp")
+    return _made(WebData(directory=directory, partitions=partitions, large_segments=2, large_bytes=large_bytes))
+
+
+def coordinator_data(scale: float) -> WebData:
+    """Return the directory with many groups, and make it on first use."""
+    partitions = max(_PARTITIONS_A_TOPIC, round(1_000 * scale))
+    directory = CACHE / f"web-{_VERSION}-{partitions}-coordinators"
+    return _made(WebData(directory=directory, partitions=partitions, groups=partitions * _GROUPS_A_PARTITION))
+
+
+def _made(data: WebData) -> WebData:
+    directory, stamp = data.directory, data.directory.with_suffix(".stamp")
     if not stamp.exists():
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         _make_many(data)
-        _make_large(data)
-        _make_groups(data)
-        _make_transactional_ids(data)
+        if data.large_segments:
+            _make_large(data)
+        if data.groups:
+            _make_groups(data)
+            _make_transactional_ids(data)
         (directory / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=benchmark\n")
         CleanShutdownFile(LOCAL, directory).write(0)
         stamp.touch()

@@ -1,9 +1,10 @@
 """Row web: the pages of a large directory, and their cost for a broker that serves clients at the same time.
 
-The first cases have no peer: a directory of 10,000 partitions with 100,000 segments, and a log of segments of 1 GB. A
-page is timed warm, after its report is ready. The last cases compare two brokers, one of them with ``--web`` and a
-viewer who loads two pages a second, one after the other: the page of the broker, and that of the log. Kafka's
-ProducerPerformance writes to both in turns. Client, brokers and pages share the cores.
+The first cases have no peer: a directory of 10,000 partitions with 100,000 segments and a log of segments of 1 GB, and
+one with 100,000 groups and as many transactional ids. A page is timed warm, after its report is ready. The last cases
+compare two brokers, one of them with ``--web`` and a viewer who loads two pages a second, one after the other: the page
+of the broker, and that of the log. Kafka's ProducerPerformance writes to both in turns. Client, brokers and pages share
+the cores.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.server.pair import LOADS
 from benchmarks.server.performance import Entrance, Load, produce
 from benchmarks.server.process import core_seconds, resident_bytes
 from benchmarks.server.web_pages import Viewer, WebProcess, get, ready, tour
-from benchmarks.web_data import LARGE, web_data
+from benchmarks.web_data import LARGE, coordinator_data, web_data
 from benchmarks.worker import Done
 from tidelog.web import urls
 
@@ -36,6 +37,7 @@ _PLAIN = "without --web"
 
 def cases(bench: Bench) -> Iterator[Case]:
     yield from _page_cases(bench)
+    yield from _coordinator_cases(bench)
     yield from _broker_cases(bench)
 
 
@@ -52,21 +54,31 @@ def _page_cases(bench: Bench) -> Iterator[Case]:
     starts += [urls.records_url("0", LARGE, start=data.large_bytes // 200)]
     with WebProcess(data.directory) as web:
         for route, url in list(tour(web.base, starts)):
-            yield Case(
-                name=f"{route.pattern}: {url}",
-                ours=lambda url=url: _page(web.base, url),
-                limit=PAGE_LIMIT_MS,
-                runs=_PAGE_RUNS,
-                most_warm_ups=2,
-            )
-        yield Case(
-            name="memory after all of these pages",
-            ours=lambda: Done(seconds=resident_bytes(web.process_id) / 1e6, bytes=0, records=0),
-            limit=MEMORY_LIMIT_MB,
-            unit=Unit.MEGABYTES,
-            runs=1,
-            most_warm_ups=0,
-        )
+            yield _page_case(web, f"{route.pattern}: {url}", url)
+        yield _memory_case(web, "memory after all of these pages")
+
+
+def _coordinator_cases(bench: Bench) -> Iterator[Case]:
+    data = coordinator_data(bench.scale)
+    with WebProcess(data.directory) as web:
+        for url in (urls.GROUPS, urls.group_url("group-000000"), urls.TRANSACTIONS, urls.PRODUCERS):
+            yield _page_case(web, f"{data.groups:,} groups and transactional ids: {url}", url)
+        yield _memory_case(web, f"{data.groups:,} groups and transactional ids: memory after these pages")
+
+
+def _page_case(web: WebProcess, name: str, url: str) -> Case:
+    return Case(name=name, ours=lambda: _page(web.base, url), limit=PAGE_LIMIT_MS, runs=_PAGE_RUNS, most_warm_ups=2)
+
+
+def _memory_case(web: WebProcess, name: str) -> Case:
+    return Case(
+        name=name,
+        ours=lambda: Done(seconds=resident_bytes(web.process_id) / 1e6, bytes=0, records=0),
+        limit=MEMORY_LIMIT_MB,
+        unit=Unit.MEGABYTES,
+        runs=1,
+        most_warm_ups=0,
+    )
 
 
 def _first_page(directory: Path) -> Done:
