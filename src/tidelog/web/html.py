@@ -48,6 +48,7 @@ def environment() -> Environment:
         loader=PackageLoader("tidelog.web"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )

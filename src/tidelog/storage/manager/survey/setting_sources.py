@@ -80,6 +80,8 @@ class SettingSources:
         config = LogConfig()
         origins = dict.fromkeys(TOPIC_KEYS, DEFAULT_ORIGIN)
         for properties, origin in self._layers(topic):
+            if not properties:  # most are empty, and a page asks for the settings of many topics
+                continue
             config = config.with_properties(properties, ignore_unknown=origin not in _CHECKED)
             origins.update(dict.fromkeys(properties.keys() & origins.keys(), origin))
         return SourcedConfig(config=config, origins=origins)
