@@ -10,6 +10,7 @@ import pytest
 
 from log_maker import CONTROL, TRANSACTIONAL, batch, data, marker, plain
 from storage.log.log_harness import LogHarness, fetch, lead, read
+from tidelog.kernel import LogOffsets
 from tidelog.model import (
     InvalidProducerEpochError,
     InvalidTransactionStateError,
@@ -18,7 +19,6 @@ from tidelog.model import (
     OutOfOrderSequenceError,
 )
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 ORIGINS = [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR]
