@@ -97,7 +97,7 @@ def _ignores_divergence() -> list[Patch]:
 
 def _takes_leaders_high_watermark() -> list[Patch]:
     def update(self: Replica, offset: int) -> None:
-        self.log._state.offsets._move_high_watermark(LogOffsetMetadata(offset))
+        self.log._state.offsets.resolved_high_watermark(LogOffsetMetadata(offset))
 
     original = Follower._take_offsets
 

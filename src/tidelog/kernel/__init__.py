@@ -9,11 +9,15 @@ from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
 from tidelog.kernel._encode_records import encode_records
 from tidelog.kernel._index_build import select_index_entries
+from tidelog.kernel._log_end import PENDING_ENTRIES, IndexEnd, IndexProgress, OffsetIndexEnd, SegmentEnd, TimeIndexEnd
+from tidelog.kernel._log_offsets import LogOffsets
 from tidelog.kernel._lz4 import open_lz4_frames
 from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
+from tidelog.kernel._open_file import OpenFile
 from tidelog.kernel._partition_keys import partition_keys
+from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -27,6 +31,7 @@ from tidelog.kernel.problems import Problem
 from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
+    "PENDING_ENTRIES",
     "BatchRetention",
     "BatchRow",
     "BatchTable",
@@ -36,15 +41,24 @@ __all__ = [
     "Fault",
     "FilteredBatches",
     "HashedKeys",
+    "IndexEnd",
     "IndexKey",
+    "IndexProgress",
+    "LogOffsets",
+    "OffsetIndexEnd",
     "OffsetMap",
+    "OpenFile",
     "Payload",
+    "PlainAppends",
     "Problem",
     "ProduceRules",
     "RecordColumns",
     "Retention",
+    "SegmentEnd",
     "Stop",
+    "TimeIndexEnd",
     "Validation",
+    "continues",
     "crc32",
     "crc32c",
     "crc32c_implementations",
@@ -53,6 +67,7 @@ __all__ = [
     "encode_records",
     "filter_batches",
     "hash_batch_keys",
+    "last_sequence_of",
     "lookup_index",
     "lookup_index_above",
     "open_lz4_frames",

@@ -55,27 +55,6 @@ cdef enum:
     TIMESTAMP = 11
     TIMESTAMP_TYPE = 12
 
-cdef struct Rules:
-    int64_t before_max_ms
-    int64_t after_max_ms
-    Py_ssize_t max_batch_bytes
-    bint log_append_time
-    bint require_keys
-    bint from_client
-    bint single_batch
-
-cdef struct Outcome:
-    int64_t max_timestamp
-    int64_t offset_of_max_timestamp
-    int64_t last_offset_of_max_batch
-    int64_t record_count
-    int32_t batch_count
-    int32_t record_index
-    Py_ssize_t size
-    int problem
-    int fault
-    bint needs_decompression
-
 # The header fields that the record checks need.
 cdef struct BatchFields:
     int64_t base_offset
@@ -93,8 +72,6 @@ cdef class ProduceRules:
     coordinator nor a leader, so base offset, control bit and sequence are checked. ``single_batch``: refuse more than
     one batch, as Kafka does for producers.
     """
-
-    cdef Rules rules
 
     def __init__(
         self,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 UNKNOWN_POSITION = -1
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """The largest distance of an offset to its segment's base offset: indexes store it in 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogOffsetMetadata:
+class LogOffsetMetadata(NamedTuple):
     """A log offset with its segment and byte position; offset-only until resolved."""
 
     message_offset: int

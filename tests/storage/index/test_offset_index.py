@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import os
 import random
 import struct
 import sys
@@ -17,10 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.kernel import PENDING_ENTRIES
 from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import LOCAL, DescriptorCache
+from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.os_errors import storage_error
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition, mapped_index
-from tidelog.storage.index.mapped_index import PENDING_ENTRIES
 from tidelog.testing import DiskFault, SimulatedDisk
 
 BASE = 45
@@ -291,7 +292,8 @@ def test_a_full_disk_leaves_the_entries_as_they_were(make: Make, monkeypatch: py
     """Entries that wait for the disk can be looked up, and they are written once there is room again."""
     index = make(max_index_bytes=8 * 2 * PENDING_ENTRIES)
     index.append(BASE + 1, 10)
-    monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    full = storage_error(OSError(errno.ENOSPC, "full"), "write", index.path)
+    monkeypatch.setattr(LocalFile, "pwrite", lambda *_: (_ for _ in ()).throw(full))
     for number in range(2, PENDING_ENTRIES):
         index.append(BASE + number, 10 * number)
     last = PENDING_ENTRIES - 1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.kernel import LogOffsets
 from tidelog.model import LogOffsetMetadata
-from tidelog.storage.log.state.log_offsets import LogOffsets
 
 
 def place(offset: int, segment: int = 0, position: int = 0) -> LogOffsetMetadata:
@@ -138,7 +138,7 @@ def test_they_stay_in_order(steps: list[tuple[str, int]]) -> None:
             case "update":
                 log.update_high_watermark(LogOffsetMetadata(offset))
             case "flush":
-                log.recovery_point = max(log.recovery_point, min(offset, log.log_end.message_offset))
+                log.note_synced(min(offset, log.log_end.message_offset))
             case _ if offset <= log.log_end.message_offset and offset != log.high_watermark.message_offset:
                 log.maybe_increment_high_watermark(LogOffsetMetadata(offset))
         assert log.log_start <= log.high_watermark.message_offset <= log.log_end.message_offset

@@ -18,7 +18,6 @@ from tidelog.model import (
     OutOfOrderSequenceError,
 )
 from tidelog.storage.log.partition_log import PartitionLog
-from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
 
 ORIGINS = [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR]
@@ -219,20 +218,15 @@ class TestReadersBesideWriters:
         log.update_high_watermark(120)
         assert log.offsets().last_stable.message_offset == 120
 
-    def test_what_holds_readers_back_is_known_before_the_high_watermark_moves(
-        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_holds_readers_back_is_known_before_the_high_watermark_moves(self, harness: LogHarness) -> None:
         """The high watermark of a log without other replicas moves with each append."""
         log = harness.open(is_sole_replica=True)
         seen: list[int] = []
-        update = LogOffsets.update_high_watermark
 
-        def watch(offsets: LogOffsets, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
-            found = update(offsets, wanted)
+        def watch(_high_watermark: int) -> None:
             seen.append(log.offsets().last_stable.message_offset)
-            return found
 
-        monkeypatch.setattr(LogOffsets, "update_high_watermark", watch)
+        log._state.offsets.on_high_watermark = watch
         lead(log, plain(0, 3))
         lead(log, data(0, 2, producer_id=PRODUCER))
         lead(log, plain(0, 3))
@@ -241,22 +235,25 @@ class TestReadersBesideWriters:
         assert seen == sorted(seen)
         assert set(seen) <= {3, 9, 12}
 
-    def test_a_transaction_that_begins_between_two_looks(
-        self, harness: LogHarness, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_transaction_that_begins_between_two_looks(self, harness: LogHarness) -> None:
         """A transaction begins, and the high watermark passes it, while a reader computes the last stable offset."""
         log = harness.open()
         lead(log, plain(0, 3))
         log.update_high_watermark(3)
-        get = LogOffsets.high_watermark.fget  # type: ignore[attr-defined]
+        offsets = log._state.offsets
         waiting = [data(0, 2, producer_id=PRODUCER)]
 
-        def after_an_append(offsets: LogOffsets) -> LogOffsetMetadata:
-            if waiting:
-                lead(log, waiting.pop())
-                log.update_high_watermark(5)
-            found: LogOffsetMetadata = get(offsets)
-            return found
+        class AfterAnAppend:
+            """The offsets for the reader, who is interrupted before the first look at the high watermark."""
 
-        monkeypatch.setattr(LogOffsets, "high_watermark", property(after_an_append))
+            @property
+            def high_watermark(self) -> LogOffsetMetadata:
+                if waiting:
+                    log._state.offsets = offsets
+                    lead(log, waiting.pop())
+                    log.update_high_watermark(5)
+                return offsets.high_watermark
+
+        log._state.offsets = AfterAnAppend()  # type: ignore[assignment]
         assert log._state.last_stable().message_offset == 3
+        assert not waiting

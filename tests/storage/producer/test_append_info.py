@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tidelog.kernel import last_sequence_of
 from tidelog.model import (
     InvalidProducerEpochError,
     InvalidTransactionStateError,
@@ -18,7 +19,6 @@ from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.record.control import EndTransactionMarker
 from tidelog.storage.producer import AppendOrigin, CachedBatch, CompletedTransaction, MarkerRecord, ProducerState
 from tidelog.storage.producer.append_info import MAX_PRODUCER_EPOCH
-from tidelog.storage.producer.entry import last_sequence_of
 from tidelog.storage.producer.replay_rows import ReplayBatch
 
 CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from tidelog.kernel import OpenFile
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
@@ -36,10 +37,10 @@ _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
-class LocalFile:
+class LocalFile(OpenFile):
     """A descriptor and its path. The hottest calls avoid ``SystemCall`` for speed."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_path",)
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
@@ -87,20 +88,12 @@ class LocalFile:
             self.fileno()
             return done
 
-    def pwrite(self, data: Buffer, position: int) -> int:
-        try:
-            done = os.pwrite(self.fileno(), data, position)
-            if type(data) is bytearray and done == len(data):  # the usual case: the append of a batch
-                return done
-            with memoryview(data) as view:
-                size = view.nbytes
-                if done < size:  # after a signal, or at the kernel's limit of 2 GiB per call
-                    rest = view.cast("B")
-                    while done < size:
-                        done += os.pwrite(self.fileno(), rest[done:], position + done)
-            return done
-        except OSError as error:
-            raise storage_error(error, "write", self._path) from error
+    def _write_error(self, number: int) -> StorageError:
+        """Return the error to raise after a failed write."""
+        error = OSError(number, os.strerror(number))
+        made = storage_error(error, "write", self._path)
+        made.__cause__ = error
+        return made
 
     def truncate(self, size: int) -> None:
         with SystemCall(f"truncate to {size} bytes", self._path):

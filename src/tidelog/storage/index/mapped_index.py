@@ -34,16 +34,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tidelog.kernel import IndexKey, lookup_index, lookup_index_above
+from tidelog.kernel import IndexEnd, IndexKey, lookup_index, lookup_index_above
 from tidelog.model import ClosedError, FileMissingError, StorageError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, MappedBytes, sync_whole
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-PENDING_ENTRIES = 64
-"""The number of entries per write to the file."""
 
 T = TypeVar("T")
 
@@ -57,7 +54,7 @@ class IndexView(NamedTuple):
     pending: bytes
 
 
-class MappedIndex(ABC):
+class MappedIndex(IndexEnd, ABC):
     """The base class of OffsetIndexWriter and TimeIndexWriter."""
 
     ENTRY_SIZE: int
@@ -124,10 +121,6 @@ class MappedIndex(ABC):
     def size_bytes(self) -> int:
         """The bytes of the entries."""
         return self.entries * self.ENTRY_SIZE
-
-    @property
-    def is_full(self) -> bool:
-        return self._count >= self._length // self.ENTRY_SIZE
 
     def can_append_offset(self, offset: int) -> bool:
         """Return True if ``offset`` is within 31 bits above the base offset."""
@@ -223,17 +216,6 @@ class MappedIndex(ABC):
             mapping.close()
 
     # --- for the two kinds of index ---
-
-    def _append_entry(self, entry: bytes) -> None:
-        """Add an entry. The caller has checked that there is room."""
-        if self._closed:
-            self._require_open()
-        generation, written, pending = self._view
-        if len(pending) < (PENDING_ENTRIES - 1) * self.ENTRY_SIZE:
-            self._view = IndexView(generation, written, pending + entry)
-        else:
-            self._write(pending + entry)
-        self._count += 1
 
     def _write(self, entries: bytes) -> None:
         """Write pending entries. If StorageError is raised, they stay pending."""

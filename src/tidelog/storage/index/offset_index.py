@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.kernel import IndexKey
-from tidelog.model import IndexCorruptError, InvalidOffsetError
+from tidelog.kernel import IndexKey, OffsetIndexEnd
+from tidelog.model import IndexCorruptError
 from tidelog.storage.index.mapped_index import MappedIndex, first_at_or_above, last_at_or_below
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ class OffsetIndexReader:
         _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
 
 
-class OffsetIndexWriter(MappedIndex):
+class OffsetIndexWriter(OffsetIndexEnd, MappedIndex):
     ENTRY_SIZE = _ENTRY.size
-    _last_offset: int
 
     @property
     def last_offset(self) -> int:
@@ -132,19 +131,6 @@ class OffsetIndexWriter(MappedIndex):
             return found
 
         return self._read(question)
-
-    def append(self, offset: int, position: int) -> None:
-        """Add an entry. Raise InvalidOffsetError if ``offset`` does not ascend, ValueError if the index is full."""
-        if self.is_full:
-            raise ValueError(f"append to a full index of {self.entries} entries: {self.path}")
-        if offset <= self._last_offset and self._count:
-            raise InvalidOffsetError(
-                f"an entry for offset {offset} cannot follow the last, {self._last_offset}",
-                path=self.path,
-                offset=offset,
-            )
-        self._append_entry(_ENTRY.pack(self.relative_offset(offset), position))
-        self._last_offset = offset
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""

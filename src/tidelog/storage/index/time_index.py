@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.kernel import IndexKey
-from tidelog.model import IndexCorruptError, InvalidOffsetError
+from tidelog.kernel import IndexKey, TimeIndexEnd
+from tidelog.model import IndexCorruptError
 from tidelog.storage.index.mapped_index import MappedIndex, last_at_or_below
 
 if TYPE_CHECKING:
@@ -97,19 +97,13 @@ class TimeIndexReader:
         _check(len(self._data), self._data, self._entries, self._base_offset, self._path)
 
 
-class TimeIndexWriter(MappedIndex):
+class TimeIndexWriter(TimeIndexEnd, MappedIndex):
     ENTRY_SIZE = _ENTRY.size
-    _last_entry: TimestampOffset
-
-    @property
-    def is_full(self) -> bool:
-        """True if only the slot reserved for the entry at the end of the active segment is left."""
-        return self._count >= self._length // self.ENTRY_SIZE - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
         """The last entry, or (-1, base offset) in an empty index."""
-        return self._last_entry
+        return TimestampOffset(self._last_timestamp, self._last_offset)
 
     def entry(self, number: int) -> TimestampOffset:
         self._require_number(number)
@@ -132,39 +126,6 @@ class TimeIndexWriter(MappedIndex):
 
         return self._read(question)
 
-    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry if ``timestamp`` is above the last one. An equal timestamp is a no-op.
-
-        Raise InvalidOffsetError if ``offset`` is below the last. Raise ValueError if ``timestamp`` is below the last or
-        the index is full. ``skip_full_check`` allows the use of the reserved slot.
-        """
-        last = self._last_entry
-        if self._count >= self.max_entries - 1 and (not skip_full_check or self._is_brimful(timestamp)):
-            raise ValueError(f"append to a full time index of {self.entries} entries: {self.path}")
-        if timestamp > last.timestamp:
-            if self._count and offset < last.offset:
-                raise self._out_of_order(offset)
-            self._append_entry(_ENTRY.pack(timestamp, self.relative_offset(offset)))
-            self._last_entry = TimestampOffset(timestamp, offset)
-        elif self._count:
-            if offset < last.offset:
-                raise self._out_of_order(offset)
-            if timestamp < last.timestamp:
-                raise ValueError(
-                    f"an entry for timestamp {timestamp} cannot follow the last, {last.timestamp}: {self.path}"
-                )
-
-    def _is_brimful(self, timestamp: int) -> bool:
-        """Return True if an entry is needed but even the reserved slot is used."""
-        return self._count >= self.max_entries and timestamp > self._last_entry.timestamp
-
-    def _out_of_order(self, offset: int) -> InvalidOffsetError:
-        return InvalidOffsetError(
-            f"an entry for offset {offset} cannot follow the last, {self._last_entry.offset}",
-            path=self.path,
-            offset=offset,
-        )
-
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
         self.write_pending()
@@ -182,7 +143,7 @@ class TimeIndexWriter(MappedIndex):
         self._read(lambda data, written, _: _check(self.length, data, written, self.base_offset, self.path))
 
     def _note_last(self, entry: bytes) -> None:
-        self._last_entry = _last_entry(entry, 1 if entry else 0, self.base_offset)
+        self._last_timestamp, self._last_offset = _last_entry(entry, 1 if entry else 0, self.base_offset)
 
 
 def _entry(data: Buffer, base_offset: int, number: int) -> TimestampOffset:

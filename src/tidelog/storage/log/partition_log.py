@@ -31,7 +31,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.kernel import scan_batches, validate_batches
+from tidelog.kernel import PlainAppends, scan_batches, validate_batches
 from tidelog.model import (
     Isolation,
     LogCleaningAbortedError,
@@ -44,8 +44,8 @@ from tidelog.storage.log.adopt.adoption import FIRST_EPOCH, adopt
 from tidelog.storage.log.adopt.staged_segment import read_staged
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import analyze, assign_offsets, check_plain
-from tidelog.storage.log.append.batch_write import fits_fast_path, write_plain, write_run, write_set, write_single
+from tidelog.storage.log.append.append_validation import analyze, assign_offsets
+from tidelog.storage.log.append.batch_write import fits_fast_path, write_run, write_set, write_single
 from tidelog.storage.log.append.follower_check import FetchedBatches, require_at_or_above
 from tidelog.storage.log.append.follower_write import write_fetched
 from tidelog.storage.log.append.own_check import check_own, raise_for
@@ -104,6 +104,14 @@ class PartitionLog(ReadableLog):
     def _rules(self) -> AppendRules:
         return AppendRules.of(self.config)
 
+    @cached_property
+    def _plain(self) -> PlainAppends[AppendResult]:
+        rules = self._rules
+        is_possible = rules.stores_unchanged and not self.config.flushes_appends
+        return PlainAppends(
+            self._state, self._lifecycle, rules.of_clients, is_possible, AppendResult.nothing(self.end_offset, 0)
+        )
+
     # --- appending ---
 
     def append(self, buffer: bytearray, *, built_here: bool = False) -> range:
@@ -154,15 +162,13 @@ class PartitionLog(ReadableLog):
         ``append_validation``, OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError,
         TransactionCoordinatorFencedError or RecordBatchTooLargeError (larger than a segment) with nothing appended.
         """
-        now_ms, rules, appender = self._clock.now_ms(), self._rules, Appender(origin, guard, transaction_version)
-        result = None
-        if not rules.log_append_time and (plain := check_plain(buffer, rules, origin, now_ms)) is not None:
-            with self._lifecycle.writing:
-                result = write_plain(self._state, buffer, plain, appender, leader_epoch, now_ms)
-                if result is not None and is_replicated:
-                    self._state.move_high_watermark_to_end()
-        if result is None:
-            result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
+        now_ms = self._clock.now_ms()
+        if origin is AppendOrigin.CLIENT:
+            result = self._plain.append(buffer, leader_epoch, now_ms, is_replicated)
+            if result is not None:
+                return result
+        appender = Appender(origin, guard, transaction_version)
+        result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
         if result.has_grown:
             self._flush_by_messages()
         return result
@@ -170,7 +176,7 @@ class PartitionLog(ReadableLog):
     def _append_any(
         self, buffer: bytearray, appender: Appender, leader_epoch: int, now_ms: int, *, is_replicated: bool
     ) -> AppendResult:
-        """Append any batches: the path for batches that ``check_plain`` does not accept."""
+        """Append any batches: the general way, for all that ``PlainAppends`` leaves."""
         size = len(buffer)
         try:
             analysis = analyze(buffer, self._rules, appender.origin, now_ms=now_ms, leader_epoch=leader_epoch)
@@ -476,8 +482,9 @@ class PartitionLog(ReadableLog):
     def update_config(self, config: LogConfig) -> None:
         """Apply other settings from now on. Existing segments keep their index sizes and index interval."""
         with self._lifecycle.writing:
-            self._rules = AppendRules.of(config)
             self._state.apply_config(config)
+            self.__dict__.pop("_rules", None)
+            self.__dict__.pop("_plain", None)
 
     # --- inside ---
 

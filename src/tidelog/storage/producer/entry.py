@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from tidelog.kernel import last_sequence_of
 from tidelog.model import InvalidTransactionStateError
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.record.batch_header import MAX_SEQUENCE
@@ -158,15 +159,6 @@ class ProducerEntry:
         self.coordinator_epoch = later.coordinator_epoch
         self.transaction_first_offset = later.transaction_first_offset
         self.last_timestamp = later.last_timestamp
-
-
-def last_sequence_of(base_sequence: int, delta: int) -> int:
-    """Return the sequence ``delta`` records after ``base_sequence``, or -1 if there are no sequences."""
-    if base_sequence == NO_SEQUENCE:
-        return NO_SEQUENCE
-    if base_sequence > MAX_SEQUENCE - delta:
-        return delta - (MAX_SEQUENCE - base_sequence) - 1
-    return base_sequence + delta
 
 
 def next_sequence(last_sequence: int) -> int:

@@ -18,11 +18,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, continues
 from tidelog.model import InvalidProducerEpochError, LogOffsetMetadata
-from tidelog.record.attributes import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from tidelog.storage.producer.append_info import AppendOrigin, CompletedTransaction, ProducerAppendInfo
-from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry, next_sequence
+from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
 from tidelog.storage.producer.replay_rows import (
@@ -229,17 +228,10 @@ class ProducerState:
         pending. Return None for any other data batch and for markers.
         """
         entry = self._entries.get(batch.producer_id)
-        if (
-            entry is None
-            or not entry.batches
-            or batch.producer_epoch != entry.producer_epoch
-            or bool(batch.attributes & TRANSACTIONAL_FLAG) != (entry.transaction_first_offset is not None)
-            or batch.attributes & CONTROL_FLAG
-            or batch.base_sequence != next_sequence(entry.batches[-1].last_sequence)
-            or self.verifications.get(batch.producer_id) is not None
-        ):
+        if entry is None or self.verifications.get(batch.producer_id) is not None:
             return None
-        return entry
+        is_next = continues(entry, batch.producer_epoch, batch.base_sequence, batch.attributes)
+        return entry if is_next else None
 
     def update(self, info: ProducerAppendInfo) -> None:
         """Apply the changes of an append; call ``complete`` for its transactions afterwards."""

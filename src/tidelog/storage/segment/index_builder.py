@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel import BatchTable, select_index_entries
+from tidelog.kernel import BatchTable, IndexProgress, select_index_entries
 from tidelog.model import InvalidOffsetError, OffsetOverflowError, StorageError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.index import TimestampOffset
@@ -32,15 +32,10 @@ _OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 
-class IndexBuilder:
+class IndexBuilder(IndexProgress):
     """The builder for one segment; all offsets are absolute."""
 
-    __slots__ = ("_base_offset", "_interval_bytes", "_state")
-
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._interval_bytes = interval_bytes
-        self._state = (0, NO_TIMESTAMP, base_offset, base_offset - 1)
+    __slots__ = ()
 
     @property
     def largest(self) -> TimestampOffset:
@@ -85,17 +80,6 @@ class IndexBuilder:
             self._interval_bytes,
             self._state,
         )[0]
-
-    def add_one(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Add a single batch as ``add`` does; return True if it gets entries (at its own position)."""
-        since, best, offset_of_best, last = self._state
-        if max_timestamp > best:
-            best, offset_of_best = max_timestamp, last_offset
-        wanted = since > self._interval_bytes
-        if wanted:
-            since, last = 0, last_offset
-        self._state = (since + size, best, offset_of_best, last)
-        return wanted
 
     def _refuse(self, table: BatchTable, row: int, shift: int) -> None:
         last_offset = int(table.last_offset[row])

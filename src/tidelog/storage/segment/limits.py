@@ -10,19 +10,16 @@ compacted log also applies ``max.compaction.lag.ms``        for an empty segment
 (less the jitter)
 the batch's last offset is more than 31 bits above the
 segment's base offset
-an index is full                                            (``LogSegment`` knows)
+an index is full
 ==========================================================  =============================================
 
-The batches of a bulk append are checked one by one, as if each were appended alone.
+The batches of a bulk append are checked one by one, as if each were appended alone. ``SegmentEnd`` applies the rule.
 Source: Kafka's ``LogSegment.shouldRoll``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 
 MAX_SEGMENT_BYTES = 2**31 - 1
 """The limit of the positions in an offset index, and so of a ``.log``."""
@@ -41,15 +38,3 @@ class SegmentLimits:
     index_interval_bytes: int
     preallocate: bool = False
     """True if a new ``.log`` is allocated with the full segment size, and truncated when the segment is finished."""
-
-    def allow(self, end: Any, relative_offset: Any, waited_ms: Any, jitter_ms: int) -> Any:
-        """Return True if a batch may follow in a segment. Arguments may be arrays: then return a result for each batch.
-
-        The segment would end at ``end``, the batch's last offset is ``relative_offset`` above the base offset, and its
-        timestamp (or the clock) is ``waited_ms`` after the segment's beginning.
-        """
-        return (
-            (end <= self.segment_bytes)
-            & (relative_offset <= MAX_RELATIVE_OFFSET)
-            & (waited_ms <= self.max_segment_ms - jitter_ms)
-        )

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel import BatchTable
+from tidelog.kernel import BatchTable, SegmentEnd
 from tidelog.model import LogOffsetMetadata, StorageError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, end_sharing
@@ -53,8 +53,12 @@ if TYPE_CHECKING:
 _LOOK_UP_CHUNK_BYTES = 64 * 1024
 
 
-class LogSegment:
+class LogSegment(SegmentEnd):
     """A segment from ``create`` or, if its files exist, the constructor. Sizes are in bytes, timestamps in ms."""
+
+    _file_or_none: File | None
+    _indexes: SegmentIndexes
+    _builder: IndexBuilder | None
 
     def __init__(
         self,
@@ -69,17 +73,13 @@ class LogSegment:
         """The parameter ``size`` is the size of the ``.log``, if known."""
         self._fs = fs
         self._directory = directory
-        self._base_offset = base_offset
-        self._limits = limits
         self._state = FileState.LIVE
-        self._file_or_none: File | None = None
-        self._size = fs.stat(self.path).size if size is None else size
+        found = fs.stat(segment_file(directory, base_offset, FileKind.LOG)).size if size is None else size
+        super().__init__(base_offset, found, now_ms)
         self._preallocated = False
-        self._created_ms = now_ms
-        self._roll_timestamp: int | None = None
         self.roll_jitter_ms = random.randrange(limits.jitter_below_ms) if limits.jitter_below_ms else 0
+        self._apply_limits(limits)
         self._indexes = SegmentIndexes(fs, directory, base_offset, max_index_bytes=limits.segment_index_bytes)
-        self._builder: IndexBuilder | None = None
 
     @classmethod
     def create(
@@ -98,15 +98,6 @@ class LogSegment:
     # --- properties ---
 
     @property
-    def base_offset(self) -> int:
-        return self._base_offset
-
-    @property
-    def size(self) -> int:
-        """The bytes of all batches."""
-        return self._size
-
-    @property
     def path(self) -> Path:
         """The path of the ``.log``."""
         return self.path_of(FileKind.LOG)
@@ -117,7 +108,7 @@ class LogSegment:
         return self._fs.stat(self.path).mtime_ms
 
     def path_of(self, kind: FileKind) -> Path:
-        return segment_file(self._directory, self._base_offset, kind, self._state)
+        return segment_file(self._directory, self.base_offset, kind, self._state)
 
     @property
     def _file(self) -> File:
@@ -165,7 +156,7 @@ class LogSegment:
 
     def can_hold(self, offset: int) -> bool:
         """Return True if ``offset`` lies within 31 bits above the base offset."""
-        return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
+        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     # --- appending ---
 
@@ -192,38 +183,8 @@ class LogSegment:
             time_index.maybe_append(timestamp, offset_of_timestamp)
         return start
 
-    def append_one(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Append a single batch of ``size`` bytes that is known to fit; without a table, for speed."""
-        start, builder, file = self._size, self._builder, self._file_or_none
-        if builder is None or file is None:
-            builder, file = self._index_builder(), self._file
-        try:
-            file.pwrite(data, start)
-        except StorageError:
-            file.truncate(start)
-            raise
-        self._size = start + size
-        if start == 0:
-            self._roll_timestamp = max_timestamp
-        if builder.add_one(size, last_offset, max_timestamp):
-            offset_index, time_index = self._indexes.growing()
-            offset_index.append(last_offset, start)
-            time_index.maybe_append(*builder.largest)
-
     def append_aborted(self, transaction: AbortedTxn) -> None:
         self._indexes.transactions.append(transaction)
-
-    def has_room_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Return True if another batch belongs into this non-empty segment; ``limits`` explains the rule."""
-        begin = self._roll_timestamp
-        if begin is None or not self._size:
-            return False
-        waited = max_timestamp - begin if begin >= 0 else now_ms - self._created_ms
-        offset_index, time_index = self._indexes.growing()
-        allowed: bool = self._limits.allow(
-            self._size + size, last_offset - self._base_offset, waited, self.roll_jitter_ms
-        )
-        return allowed and not offset_index.is_full and not time_index.is_full
 
     def has_room_for_set(self, table: BatchTable, now_ms: int) -> bool:
         """Return True if all batches of a set, appended at once, belong into this segment."""
@@ -275,7 +236,7 @@ class LogSegment:
         """Yield chunks as ``SegmentReader.chunks`` does, through a separate descriptor."""
         options = {} if chunk_bytes is None else {"chunk_bytes": chunk_bytes}
         end = self._size if end_position is None else end_position
-        with SegmentReader(self._fs, self._directory, self._base_offset, state=self._state) as reader:
+        with SegmentReader(self._fs, self._directory, self.base_offset, state=self._state) as reader:
             yield from reader.chunks(start_position, end, verify_crc=verify_crc, **options)
 
     def translate_offset(self, offset: int) -> BatchPosition | None:
@@ -298,7 +259,7 @@ class LogSegment:
         wanted = max(max_bytes, found.size) if min_one_message else max_bytes
         end = self._size if max_position is None else min(max_position, self._size)
         return SegmentRead(
-            start=LogOffsetMetadata(start_offset, self._base_offset, found.position),
+            start=LogOffsetMetadata(start_offset, self.base_offset, found.position),
             file=self._file,
             size=max(0, min(end - found.position, wanted)),
             first_entry_incomplete=0 < wanted < found.size,
@@ -313,7 +274,7 @@ class LogSegment:
     def read_next_offset(self) -> int:
         """Return the offset after the last batch (base offset if empty), with a walk from the last index entry."""
         position = self.offset_index.lookup(self.offset_index.last_offset).position
-        end = self._base_offset
+        end = self.base_offset
         for chunk in self.chunks(position, verify_crc=False):
             if len(chunk.table):
                 end = int(chunk.table.last_offset[-1]) + 1
@@ -392,7 +353,7 @@ class LogSegment:
         for kind in reversed(SEGMENT_KINDS):
             old = self.path_of(kind)
             if self._fs.exists(old):
-                self._fs.rename(old, segment_file(self._directory, self._base_offset, kind, state))
+                self._fs.rename(old, segment_file(self._directory, self.base_offset, kind, state))
         self.set_state(state)
 
     def set_state(self, state: FileState) -> None:
@@ -402,10 +363,12 @@ class LogSegment:
 
     def update_limits(self, limits: SegmentLimits) -> None:
         """Use another size and age limit. The index interval and the index size stay as at the creation."""
-        self._limits = replace(
-            limits,
-            index_interval_bytes=self._limits.index_interval_bytes,
-            segment_index_bytes=self._limits.segment_index_bytes,
+        self._apply_limits(
+            replace(
+                limits,
+                index_interval_bytes=self._limits.index_interval_bytes,
+                segment_index_bytes=self._limits.segment_index_bytes,
+            )
         )
 
     def set_directory(self, directory: Path) -> None:
@@ -415,16 +378,14 @@ class LogSegment:
 
     # --- inside ---
 
+    def _apply_limits(self, limits: SegmentLimits) -> None:
+        self._limits = limits
+        self._set_roll_limits(limits.segment_bytes, limits.max_segment_ms - self.roll_jitter_ms)
+
     def _allowed(self, table: BatchTable, now_ms: int) -> npt.NDArray[np.bool_]:
         """Return, for each batch, True if no limit but an index's is exceeded."""
-        timestamps = table.max_timestamp
-        begin = self.roll_timestamp if self._size else int(timestamps[0])
-        waited = now_ms - self._created_ms if begin is None or begin < 0 else timestamps - begin
-        ends = self._size + np.cumsum(table.size.astype(np.int64))
-        allowed: npt.NDArray[np.bool_] = self._limits.allow(
-            ends, table.last_offset - self._base_offset, waited, self.roll_jitter_ms
-        )
-        return allowed
+        begin = self.roll_timestamp if self._size else int(table.max_timestamp[0])
+        return self._rows_allowed(table.size, table.last_offset, table.max_timestamp, begin, now_ms)
 
     def _indexes_take(self, table: BatchTable) -> bool:
         """Return True if no index is full, or becomes full before the last entry of ``table`` appended at once."""
@@ -461,7 +422,7 @@ class LogSegment:
         return self._builder
 
     def _resume_builder(self, largest: TimestampOffset) -> None:
-        builder = IndexBuilder(self._base_offset, self._limits.index_interval_bytes)
+        builder = IndexBuilder(self.base_offset, self._limits.index_interval_bytes)
         builder.resume(
             last_entry_offset=self.offset_index.last_offset if self.offset_index.entries else None,
             largest=largest,
@@ -491,7 +452,7 @@ class LogSegment:
         for offset in (int(table.last_offset.min()), int(table.last_offset.max())):
             if not self.can_hold(offset):
                 raise StorageError(
-                    f"the offset does not lie within 31 bits above the base offset {self._base_offset}",
+                    f"the offset does not lie within 31 bits above the base offset {self.base_offset}",
                     path=self.path,
                     position=start,
                     offset=offset,

@@ -76,6 +76,11 @@ class AppendRules:
         """Limit for the decompressed size of a batch. A producer splits a batch that is too large."""
         return min(max(_PLAIN_BYTES, _EXPANSION * self.max_batch_bytes), MAX_DECOMPRESSED_BYTES)
 
+    @property
+    def stores_unchanged(self) -> bool:
+        """True if an uncompressed batch of a producer is stored as it came, except for its offsets."""
+        return not self.log_append_time and not self.codec
+
     def compiled(self, origin: AppendOrigin) -> ProduceRules:
         return self.of_clients if origin is AppendOrigin.CLIENT else self.of_broker
 

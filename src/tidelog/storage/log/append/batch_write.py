@@ -1,28 +1,26 @@
 """The write of checked batches with offsets at the log end. No lock here: the caller holds it.
 
 ``write_set`` writes a leader's or follower's batches as one set into one segment. ``write_single`` is the faster path
-for a single batch; ``write_plain`` also assigns its offsets. ``write_run`` writes a bulk append of this process,
-distributed over segments as if each batch were appended alone. The steps have the same order as in Kafka: note epochs,
-roll if needed, check producers, write the batches, move the log end. Producer state, transaction index and first
-unstable offset follow. Bytes written before a failure stay in the log.
+for a single batch; ``PlainAppends`` of the kernel does the same for a client's plain batch. ``write_run`` writes a bulk
+append of this process, distributed over segments as if each batch were appended alone. The steps have the same order as
+in Kafka: note epochs, roll if needed, check producers, write the batches, move the log end. Producer state, transaction
+index and first unstable offset follow. Bytes written before a failure stay in the log.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tidelog.kernel import BatchTable, Validation
+from tidelog.kernel import BatchTable
 from tidelog.model import LogOffsetMetadata, RecordBatchTooLargeError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.record.attributes import CONTROL_FLAG
-from tidelog.record.batch_header import LENGTH, PLACE, PREFIX_BYTES, PRODUCER
-from tidelog.storage.log.append.append_result import AppendResult
+from tidelog.record.batch_header import LENGTH, PREFIX_BYTES, PRODUCER
 from tidelog.storage.log.append.producer_check import NO_CHANGES, Appender, ProducerChanges, check_producers
 from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.log.state.producer_state import aborted_entry
 from tidelog.storage.producer import AppendOrigin, CachedBatch
 from tidelog.storage.producer.replay_rows import ReplayBatch, replay_batches
-from tidelog.storage.segment.file_names import MAX_OFFSET
 from tidelog.storage.segment.segment import LogSegment
 
 
@@ -72,23 +70,6 @@ def fits_fast_path(
         and size == PREFIX_BYTES + LENGTH.unpack_from(buffer)[0]
         and state.active.has_room_for(size, last_offset, max_timestamp, now_ms)
     )
-
-
-def write_plain(
-    state: LogState, buffer: bytearray, batch: Validation, appender: Appender, leader_epoch: int, now_ms: int
-) -> AppendResult | None:
-    """Assign offsets to the batch of ``check_plain`` and append it like ``write_single``. Return None, with no change,
-    if ``fits_fast_path`` is false."""
-    offsets, max_timestamp = state.offsets, batch.max_timestamp
-    first = offsets.log_end.message_offset
-    last = first + batch.record_count - 1
-    if last > MAX_OFFSET or not fits_fast_path(state, buffer, last, max_timestamp, leader_epoch, now_ms):
-        return None
-    PLACE.pack_into(buffer, 0, first, len(buffer) - PREFIX_BYTES, leader_epoch)
-    duplicate = write_single(state, buffer, last, max_timestamp, appender)
-    if duplicate is not None:
-        return AppendResult.of_duplicate(duplicate, offsets.log_start)
-    return AppendResult(first, last, offsets.log_start, max_timestamp)
 
 
 def write_single(

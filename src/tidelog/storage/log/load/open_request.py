@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tidelog.kernel import LogOffsets
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.runtime import Clock, Scheduler
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
-from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.state.log_state import LogState
 from tidelog.storage.log.state.log_tasks import LogTasks

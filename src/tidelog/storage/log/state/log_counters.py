@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tidelog.kernel import LogOffsets
 from tidelog.model import CorruptRecordError, InvalidRecordError, RecordTooLargeError, Refusal, TidelogError
-from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.segment.segment import LogSegment
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from tidelog.kernel import LogOffsets
 from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_config import LogConfig
-from tidelog.storage.log.state.log_offsets import LogOffsets
 from tidelog.storage.log.state.log_read import resolve_offset
 from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.state.log_tasks import LogTasks

@@ -1,20 +1,4 @@
-"""The offsets of one log and the rules between them. It is pure, without a lock.
-
-Thread rule: the caller holds the partition's lock for a change. These rules always hold: log start <= high watermark <=
-log end, and recovery point <= log end. A change of one offset moves others:
-
-===========================  =============================================================================
-change                       what follows
-===========================  =============================================================================
-log end set (append, roll,   a high watermark at or above it becomes it (after a roll: its new position);
-truncation)                  a recovery point above it comes down to it
-log start set                a high watermark or recovery point below it comes up to it
-high watermark updated       clamped to [log start, log end]
-high watermark incremented   refused past the log end; only forward, or to a newer segment at the same offset
-===========================  =============================================================================
-
-Source: Kafka's ``UnifiedLog`` and ``LocalLog``.
-"""
+"""The offsets of a log. This is the twin of _log_offsets.pyx, which has the contract."""
 
 from __future__ import annotations
 
@@ -24,8 +8,6 @@ from tidelog.model import LogOffsetMetadata
 
 
 class LogOffsets:
-    """The offsets of a log. The high watermark starts at the log start, as the other replicas are unknown."""
-
     __slots__ = (
         "_high_watermark",
         "_log_end",
@@ -41,12 +23,9 @@ class LogOffsets:
         self._log_end = log_end
         self._high_watermark = LogOffsetMetadata(log_start)
         self.recovery_point = max(recovery_point, log_start)
-        """Every record below it is on the disk or below the log start, so it needs no flush."""
         self.synced = recovery_point
-        """Every record below it is on the disk, even below the log start, where a crash may restore records."""
         self._truncated_at: int | None = None
         self.on_high_watermark: Callable[[int], None] | None = None
-        """Called with each new high watermark."""
 
     @property
     def log_start(self) -> int:
@@ -58,7 +37,6 @@ class LogOffsets:
 
     @property
     def high_watermark(self) -> LogOffsetMetadata:
-        """The high watermark; offset-only if its segment and position are unknown."""
         return self._high_watermark
 
     def set_log_end(self, end: LogOffsetMetadata) -> None:
@@ -68,14 +46,12 @@ class LogOffsets:
         self._lower_recovery_point(end.message_offset)
 
     def restart(self, *, log_start: int, at: LogOffsetMetadata) -> None:
-        """Set the offsets of a log that was emptied and continues at ``at``."""
         self._log_start = log_start
         self._log_end = at
         self._move_high_watermark(at)
         self._lower_recovery_point(at.message_offset)
 
     def note_synced(self, end: int) -> None:
-        """Note that everything below ``end`` is on the disk."""
         self.recovery_point = max(self.recovery_point, end)
         self.synced = max(self.synced, end)
 
@@ -86,20 +62,16 @@ class LogOffsets:
         self.recovery_point = max(self.recovery_point, offset)
 
     def lower_log_start(self, offset: int) -> None:
-        """Lower the log start to ``offset`` after a truncation. No other offset moves."""
         self._log_start = min(self._log_start, offset)
 
     def note_truncation(self, offset: int) -> None:
-        """Note that records from ``offset`` on were removed, for components that copy the log."""
         self._truncated_at = offset if self._truncated_at is None else min(self._truncated_at, offset)
 
     def take_truncation(self) -> int | None:
-        """Return the lowest offset noted by ``note_truncation`` since the last call."""
         truncated_at, self._truncated_at = self._truncated_at, None
         return truncated_at
 
     def update_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata:
-        """Set a follower's high watermark within the bounds of this log, and return it."""
         if wanted.message_offset < self._log_start:
             self._move_high_watermark(LogOffsetMetadata(self._log_start))
         elif wanted.message_offset >= self._log_end.message_offset:
@@ -109,7 +81,6 @@ class LogOffsets:
         return self._high_watermark
 
     def maybe_increment_high_watermark(self, wanted: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """Move a leader's high watermark forward. Return the old one, or None. Raise ValueError past the log end."""
         if wanted.message_offset > self._log_end.message_offset:
             raise ValueError(
                 f"a high watermark of {wanted.message_offset} is past the log end {self._log_end.message_offset}"
@@ -122,7 +93,6 @@ class LogOffsets:
         return before
 
     def resolved_high_watermark(self, place: LogOffsetMetadata) -> None:
-        """Set the high watermark's segment and position, which is the log end if no record follows it."""
         self._move_high_watermark(place)
 
     def _lower_recovery_point(self, end: int) -> None:
