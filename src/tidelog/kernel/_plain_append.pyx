@@ -1,11 +1,14 @@
 # cython: boundscheck=False, wraparound=True, cdivision=True
 """The append of one plain batch as leader: check, place, write and account, in one call with the partition's lock.
 
-A batch is plain if it is the only one in its buffer, of format v2, uncompressed, a client's, not of a transaction, and
-stored as it was sent; if it fits into the active segment and belongs to the log's latest leader epoch; and if its
-producer, if it has an id, continues its last batch in the log. Everything else, and every error, is left to the general
-way (``PartitionLog.append_as_leader``), which finds the buffer as valid as it was. A plain append leaves the same
-bytes and the same state as the general way.
+A batch is plain if all of this holds:
+
+- It is the only one in its buffer, of format v2, uncompressed, a client's and not of a transaction.
+- It is stored as it was sent, fits into the active segment, and belongs to the log's latest leader epoch.
+- Its producer, if it has an id, continues its last batch in the log.
+
+Everything else, and every error, is left to the general way (``PartitionLog.append_as_leader``), which finds the buffer
+as valid as it was. A plain append leaves the same bytes and the same state as the general way.
 
 Readers take no lock, so the order of the last steps matters: the log end moves before the high watermark.
 Source of the rules: Kafka's ``UnifiedLog.append``, ``ProducerStateManager``.

@@ -43,7 +43,7 @@ class Counted:
 
 
 class TwoLogs:
-    """A log that appends by both ways, and one that appends by the general way only."""
+    """Two logs: the first appends by both ways, the second by the general way only."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.harnesses = [LogHarness(root / name / "t-0") for name in ("both", "general")]
