@@ -106,11 +106,8 @@ class PartitionLog(ReadableLog):
 
     @cached_property
     def _plain(self) -> PlainAppends[AppendResult]:
-        rules = self._rules
-        is_possible = rules.stores_unchanged and not self.config.flushes_appends
-        return PlainAppends(
-            self._state, self._lifecycle, rules.of_clients, is_possible, AppendResult.nothing(self.end_offset, 0)
-        )
+        rules, example = self._rules, AppendResult.nothing(0, 0)
+        return PlainAppends(self._state, self._lifecycle, rules.of_clients, rules.allows_plain, example)
 
     # --- appending ---
 
@@ -483,8 +480,8 @@ class PartitionLog(ReadableLog):
         """Apply other settings from now on. Existing segments keep their index sizes and index interval."""
         with self._lifecycle.writing:
             self._state.apply_config(config)
-            self.__dict__.pop("_rules", None)
-            self.__dict__.pop("_plain", None)
+            for of_settings in ("_rules", "_plain"):
+                self.__dict__.pop(of_settings, None)
 
     # --- inside ---
 

@@ -36,6 +36,8 @@ class AppendRules:
     """The codec's number for stored batches. None keeps the producer's codec."""
     level: int | None
     """The codec's level as in Kafka. None is the default."""
+    allows_plain: bool
+    """An uncompressed batch of a producer is stored as it came, except for its offsets, and no append has to flush."""
     of_clients: ProduceRules
     of_broker: ProduceRules
     of_owner: ProduceRules
@@ -66,6 +68,7 @@ class AppendRules:
             require_keys=config.is_compacted,
             codec=codec,
             level=level,
+            allows_plain=not log_append_time and not codec and not config.flushes_appends,
             of_clients=clients,
             of_broker=broker,
             of_owner=owner,
@@ -75,11 +78,6 @@ class AppendRules:
     def max_plain_bytes(self) -> int:
         """Limit for the decompressed size of a batch. A producer splits a batch that is too large."""
         return min(max(_PLAIN_BYTES, _EXPANSION * self.max_batch_bytes), MAX_DECOMPRESSED_BYTES)
-
-    @property
-    def stores_unchanged(self) -> bool:
-        """True if an uncompressed batch of a producer is stored as it came, except for its offsets."""
-        return not self.log_append_time and not self.codec
 
     def compiled(self, origin: AppendOrigin) -> ProduceRules:
         return self.of_clients if origin is AppendOrigin.CLIENT else self.of_broker
