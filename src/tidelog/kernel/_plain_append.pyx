@@ -66,8 +66,7 @@ cdef bint follows(object entry, int64_t producer_epoch, int64_t base_sequence, i
 
 
 cdef class PlainAppends:
-    """The plain way into one log. ``is_possible`` is False if the log's settings change every batch, or if each append
-    may have to flush. ``example`` is any result of an append."""
+    """The plain way into one log. ``rules`` are its AppendRules, ``example`` is any result of an append."""
 
     cdef object state, lifecycle, lock, segments, epochs, topic, producers, entries, dirty
     cdef LogOffsets offsets
@@ -75,12 +74,12 @@ cdef class PlainAppends:
     cdef bint is_possible
     cdef object example
 
-    def __init__(self, state, lifecycle, ProduceRules rules not None, bint is_possible, example not None):
+    def __init__(self, state, lifecycle, rules, example not None):
         self.state, self.lifecycle, self.lock = state, lifecycle, lifecycle.lock
         self.segments, self.offsets, self.epochs, self.topic = state.segments, state.offsets, state.epochs, state.topic
         self.producers, self.dirty = state.producers.state, state.dirty
         self.entries = self.producers.producers
-        self.rules, self.is_possible, self.example = rules, is_possible, example
+        self.rules, self.is_possible, self.example = rules.of_clients, rules.allows_plain, example
 
     def append(self, buffer, int32_t leader_epoch, int64_t now_ms, bint is_replicated):
         """Append a plain batch and return the result, or return None with nothing done.

@@ -106,8 +106,7 @@ class PartitionLog(ReadableLog):
 
     @cached_property
     def _plain(self) -> PlainAppends[AppendResult]:
-        rules, example = self._rules, AppendResult.nothing(0, 0)
-        return PlainAppends(self._state, self._lifecycle, rules.of_clients, rules.allows_plain, example)
+        return PlainAppends(self._state, self._lifecycle, self._rules, AppendResult.nothing(0, 0))
 
     # --- appending ---
 
@@ -160,10 +159,9 @@ class PartitionLog(ReadableLog):
         TransactionCoordinatorFencedError or RecordBatchTooLargeError (larger than a segment) with nothing appended.
         """
         now_ms = self._clock.now_ms()
-        if origin is AppendOrigin.CLIENT:
-            result = self._plain.append(buffer, leader_epoch, now_ms, is_replicated)
-            if result is not None:
-                return result
+        append = self._plain.append
+        if origin is AppendOrigin.CLIENT and (plain := append(buffer, leader_epoch, now_ms, is_replicated)) is not None:
+            return plain
         appender = Appender(origin, guard, transaction_version)
         result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
         if result.has_grown:
@@ -480,8 +478,8 @@ class PartitionLog(ReadableLog):
         """Apply other settings from now on. Existing segments keep their index sizes and index interval."""
         with self._lifecycle.writing:
             self._state.apply_config(config)
-            for of_settings in ("_rules", "_plain"):
-                self.__dict__.pop(of_settings, None)
+            self._rules = AppendRules.of(config)
+            self.__dict__.pop("_plain", None)
 
     # --- inside ---
 
