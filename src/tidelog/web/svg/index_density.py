@@ -30,6 +30,7 @@ _INDEX_TOP, _INDEX_BOTTOM = 122, 140
 _LOG_TOP, _LOG_BOTTOM = 144, 164
 _TIME_TOP, _TIME_BOTTOM = 168, 186
 _AXIS = 192
+_HALF_LABEL = 30
 _FILES_TOP, _FILE_ROW = 232, 24
 
 
@@ -91,7 +92,8 @@ def _draw_frame(drawing: Drawing, across: Scale) -> None:
     for tick in range(0, int(across.high) + 1, step):
         x = across.at(tick)
         drawing.line(x, _AXIS, x, _AXIS + 5, "axis")
-        drawing.text(x, _AXIS + 18, size_text(tick), anchor="middle", style="faint")
+        is_last = x > _RIGHT - _HALF_LABEL
+        drawing.text(x, _AXIS + 18, size_text(tick), anchor="end" if is_last else "middle", style="faint")
 
 
 def _draw_gap(drawing: Drawing, item: Row, across: Scale, up: Scale, url: Url) -> None:
