@@ -168,6 +168,7 @@ def test_a_scale_is_linear_between_its_ends() -> None:
 @example(0, 1, 5)
 @example(2**40, 1, 5)
 @example(1_700_000_000_000, 86_400_000, 5)
+@example(36_028_797_018_963_946, 20, 9)
 def test_ticks_are_round_and_within_the_range(low: int, span: int, count: int) -> None:
     ticks = Scale(low, low + span, 0, 100).ticks(count)
     slack = 1e-9 * max(abs(low), abs(low + span))

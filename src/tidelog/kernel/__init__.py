@@ -15,7 +15,6 @@ from tidelog.kernel._lz4 import open_lz4_frames
 from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
-from tidelog.kernel._open_file import OpenFile
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of
 from tidelog.kernel._scan import scan_batches
@@ -47,7 +46,6 @@ __all__ = [
     "LogOffsets",
     "OffsetIndexEnd",
     "OffsetMap",
-    "OpenFile",
     "Payload",
     "PlainAppends",
     "Problem",

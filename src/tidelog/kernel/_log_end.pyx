@@ -20,7 +20,6 @@ from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from libc.string cimport memcpy
 
 from tidelog.kernel._bytes cimport tl_store32, tl_store64
-from tidelog.kernel._open_file cimport OpenFile
 
 from tidelog.model.errors import InvalidOffsetError, StorageError
 
@@ -239,10 +238,7 @@ cdef class SegmentEnd:
         if builder is None or file is None:
             builder, file = self._index_builder(), self._file
         try:
-            if isinstance(file, OpenFile):
-                (<OpenFile>file).pwrite(data, start)
-            else:
-                file.pwrite(data, start)
+            file.pwrite(data, start)
         except StorageError:
             file.truncate(start)
             raise

@@ -6,7 +6,6 @@ any thread, as in the FileSystem protocol.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import stat as stat_bits
@@ -15,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tidelog.kernel import OpenFile
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 
 _FILE_MODE = 0o644
 _NO_FILE = -1
-_NOTHING_THERE = (errno.ENOENT, errno.ELOOP)
-"""Errors of a link that dangles or leads to itself, or of a file that was just removed."""
 _MAP_OPTIONS: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 """Mappings keep no descriptor of their own (Python 3.13 and later), because they would exhaust the limit."""
 # The flags do not block: opening a stray FIFO in the directory must fail, not wait for a writer.
@@ -37,10 +33,10 @@ _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
-class LocalFile(OpenFile):
+class LocalFile:
     """A descriptor and its path. The hottest calls avoid ``SystemCall`` for speed."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_fd", "_path")
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
@@ -88,12 +84,20 @@ class LocalFile(OpenFile):
             self.fileno()
             return done
 
-    def _write_error(self, number: int) -> StorageError:
-        """Return the error to raise after a failed write."""
-        error = OSError(number, os.strerror(number))
-        made = storage_error(error, "write", self._path)
-        made.__cause__ = error
-        return made
+    def pwrite(self, data: Buffer, position: int) -> int:
+        try:
+            done = os.pwrite(self.fileno(), data, position)
+            if type(data) is bytearray and done == len(data):  # the usual case: the append of a batch
+                return done
+            with memoryview(data) as view:
+                size = view.nbytes
+                if done < size:  # after a signal, or at the kernel's limit of 2 GiB per call
+                    rest = view.cast("B")
+                    while done < size:
+                        done += os.pwrite(self.fileno(), rest[done:], position + done)
+            return done
+        except OSError as error:
+            raise storage_error(error, "write", self._path) from error
 
     def truncate(self, size: int) -> None:
         with SystemCall(f"truncate to {size} bytes", self._path):
@@ -173,7 +177,7 @@ class LocalFileSystem:
 
     def list_directories(self, directory: Path) -> list[str]:
         with SystemCall("list the directory", directory), os.scandir(directory) as entries:
-            return sorted([entry.name for entry in entries if _is_directory(entry)])
+            return sorted([entry.name for entry in entries if entry.is_dir()])
 
     def list_sizes(self, directory: Path) -> dict[str, int]:
         sizes = {}
@@ -182,9 +186,7 @@ class LocalFileSystem:
                 try:
                     status = entry.stat()
                     sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
-                except OSError as error:
-                    if error.errno not in _NOTHING_THERE:
-                        raise
+                except FileNotFoundError:  # a dangling link, or the file was just removed
                     sizes[entry.name] = _NO_FILE
         return dict(sorted(sizes.items()))
 
@@ -254,15 +256,6 @@ class LocalFileSystem:
 
     def lock_holder(self, path: Path) -> int | None:
         return record_lock.holder(path)
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        if error.errno not in _NOTHING_THERE:
-            raise
-        return False
 
 
 LOCAL = LocalFileSystem()

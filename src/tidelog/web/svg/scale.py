@@ -34,5 +34,7 @@ class Scale:
             return [self.low]
         step = 10 ** math.floor(math.log10(span / count))
         step = next(size * step for size in (1, 2, 5, 10) if span / (size * step) <= count + 1)
+        if isinstance(step, int):  # the quotients of offsets above 2^53 have no exact float
+            return [number * step for number in range(int(-(-self.low // step)), int(self.high // step) + 1)]
         first = math.ceil(self.low / step)
         return [number * step for number in range(first, math.floor(self.high / step) + 1)]
