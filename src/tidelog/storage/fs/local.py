@@ -6,6 +6,7 @@ any thread, as in the FileSystem protocol.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat as stat_bits
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _FILE_MODE = 0o644
 _NO_FILE = -1
+_NOTHING_THERE = (errno.ENOENT, errno.ELOOP)
+"""Errors of a link that dangles or leads to itself, or of a file that was just removed."""
 _MAP_OPTIONS: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 """Mappings keep no descriptor of their own (Python 3.13 and later), because they would exhaust the limit."""
 # The flags do not block: opening a stray FIFO in the directory must fail, not wait for a writer.
@@ -177,7 +180,7 @@ class LocalFileSystem:
 
     def list_directories(self, directory: Path) -> list[str]:
         with SystemCall("list the directory", directory), os.scandir(directory) as entries:
-            return sorted([entry.name for entry in entries if entry.is_dir()])
+            return sorted([entry.name for entry in entries if _is_directory(entry)])
 
     def list_sizes(self, directory: Path) -> dict[str, int]:
         sizes = {}
@@ -186,7 +189,9 @@ class LocalFileSystem:
                 try:
                     status = entry.stat()
                     sizes[entry.name] = status.st_size if stat_bits.S_ISREG(status.st_mode) else _NO_FILE
-                except FileNotFoundError:  # a dangling link, or the file was just removed
+                except OSError as error:
+                    if error.errno not in _NOTHING_THERE:
+                        raise
                     sizes[entry.name] = _NO_FILE
         return dict(sorted(sizes.items()))
 
@@ -256,6 +261,15 @@ class LocalFileSystem:
 
     def lock_holder(self, path: Path) -> int | None:
         return record_lock.holder(path)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno not in _NOTHING_THERE:
+            raise
+        return False
 
 
 LOCAL = LocalFileSystem()
