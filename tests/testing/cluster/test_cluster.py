@@ -280,13 +280,7 @@ def test_a_fault_between_two_nodes_ends_by_itself(cluster: Cluster) -> None:
     cluster.disconnect(1, 3)
     cluster.heal(1, 3)
     produce(cluster, b"a")
-
-    def is_settled() -> bool:
-        """A busy machine may have fenced the leader, and then another broker leads."""
-        partition = cluster._image.topics["t"].partitions[0]
-        return set(partition.isr) == ({1, 2, 3} if partition.leader == 3 else {partition.leader, 3})
-
-    cluster.wait_for(is_settled)
+    wait_for_isr(cluster, 1, 3)
 
 
 # --- requests ---
