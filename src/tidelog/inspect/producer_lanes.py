@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.inspect.batch_window import BatchWindow
-from tidelog.kernel import last_sequence_of
+from tidelog.kernel import last_sequence_of, next_sequence
 from tidelog.record.batch_header import MAX_SEQUENCE
 from tidelog.storage.log.view.transaction_scan import ABORT, COMMIT
-from tidelog.storage.producer.entry import NO_SEQUENCE, next_sequence
+from tidelog.storage.producer.entry import NO_SEQUENCE
 
 NO_PRODUCER = -1
 

@@ -16,7 +16,7 @@ from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._partition_keys import partition_keys
-from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of
+from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
 from tidelog.kernel._scan import scan_batches
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -68,6 +68,7 @@ __all__ = [
     "last_sequence_of",
     "lookup_index",
     "lookup_index_above",
+    "next_sequence",
     "open_lz4_frames",
     "pack_batches",
     "partition_keys",

@@ -11,11 +11,13 @@ cdef class IndexEnd:
 
 cdef class OffsetIndexEnd(IndexEnd):
     cdef public int64_t _last_offset
+    cdef Py_ssize_t room(self) noexcept
     cpdef append(self, int64_t offset, int64_t position)
 
 cdef class TimeIndexEnd(IndexEnd):
     cdef public int64_t _last_timestamp
     cdef public int64_t _last_offset
+    cdef Py_ssize_t room(self) noexcept
     cpdef maybe_append(self, int64_t timestamp, int64_t offset, bint skip_full_check=*)
 
 cdef class IndexProgress:
@@ -32,6 +34,8 @@ cdef class SegmentEnd:
     cdef public object _file_or_none
     cdef public object _indexes
     cdef public IndexProgress _builder
-    cdef bint allows(self, int64_t end, int64_t last_offset, int64_t waited_ms) noexcept nogil
+    cdef bint allows(
+        self, int64_t end, int64_t last_offset, int64_t max_timestamp, int64_t start, int64_t now_ms
+    ) noexcept nogil
     cpdef bint has_room_for(self, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp, int64_t now_ms) except -1
     cpdef append_one(self, data, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp)

@@ -58,14 +58,17 @@ cdef class IndexEnd:
 cdef class OffsetIndexEnd(IndexEnd):
     """``_last_offset`` is that of the last entry, or the base offset in an empty index."""
 
+    cdef Py_ssize_t room(self) noexcept:
+        return self._length // OFFSET_ENTRY - self._count
+
     @property
     def is_full(self):
-        return self._count >= self._length // OFFSET_ENTRY
+        return self.room() <= 0
 
     cpdef append(self, int64_t offset, int64_t position):
         """Add an entry. Raise InvalidOffsetError if ``offset`` does not ascend, ValueError if the index is full."""
         cdef uint8_t entry[OFFSET_ENTRY]
-        if self._count >= self._length // OFFSET_ENTRY:
+        if self.room() <= 0:
             raise ValueError(f"append to a full index of {self._count} entries: {self.path}")
         if self._count and offset <= self._last_offset:
             raise InvalidOffsetError(
@@ -84,10 +87,14 @@ cdef class OffsetIndexEnd(IndexEnd):
 cdef class TimeIndexEnd(IndexEnd):
     """The last entry is (``_last_timestamp``, ``_last_offset``), or (-1, base offset) in an empty index."""
 
+    cdef Py_ssize_t room(self) noexcept:
+        """Return the number of free slots. The last one is reserved for the entry at the end of the active segment."""
+        return self._length // TIME_ENTRY - self._count
+
     @property
     def is_full(self):
-        """True if only the slot reserved for the entry at the end of the active segment is left."""
-        return self._count >= self._length // TIME_ENTRY - 1
+        """True if only the reserved slot is left."""
+        return self.room() <= 1
 
     cpdef maybe_append(self, int64_t timestamp, int64_t offset, bint skip_full_check=False):
         """Add an entry if ``timestamp`` is above the last one. An equal timestamp is a no-op.
@@ -96,7 +103,7 @@ cdef class TimeIndexEnd(IndexEnd):
         the index is full. ``skip_full_check`` allows the use of the reserved slot.
         """
         cdef uint8_t entry[TIME_ENTRY]
-        cdef Py_ssize_t room = self._length // TIME_ENTRY - self._count
+        cdef Py_ssize_t room = self.room()
         if room <= 1 and (not skip_full_check or (room <= 0 and timestamp > self._last_timestamp)):
             raise ValueError(f"append to a full time index of {self._count} entries: {self.path}")
         if self._count and offset < self._last_offset:
@@ -117,7 +124,8 @@ cdef class TimeIndexEnd(IndexEnd):
 
 
 cdef uint32_t relative(IndexEnd index, int64_t offset) except? 0xffffffff:
-    """Return an offset as stored. Raise OverflowError if it is not within 31 bits above the base offset."""
+    """Return an offset as stored. Raise OverflowError if it is not within 31 bits above the base offset: Kafka's
+    IndexOffsetOverflowException."""
     if not 0 <= offset - index._base_offset <= INT32_MAX:
         raise OverflowError(
             f"offset {offset} is not within 31 bits above the base offset {index._base_offset} of {index.path}"
@@ -183,7 +191,11 @@ cdef class SegmentEnd:
     def _set_roll_limits(self, int64_t segment_bytes, int64_t roll_after_ms):
         self.segment_bytes, self.roll_after_ms = segment_bytes, roll_after_ms
 
-    cdef bint allows(self, int64_t end, int64_t last_offset, int64_t waited_ms) noexcept nogil:
+    cdef bint allows(
+        self, int64_t end, int64_t last_offset, int64_t max_timestamp, int64_t start, int64_t now_ms
+    ) noexcept nogil:
+        """Return True if a batch may end at ``end``. ``start`` is the first batch's timestamp, or negative."""
+        cdef int64_t waited_ms = max_timestamp - start if start >= 0 else now_ms - self._created_ms
         return (
             end <= self.segment_bytes
             and last_offset - self.base_offset <= INT32_MAX
@@ -202,31 +214,25 @@ cdef class SegmentEnd:
         cdef Py_ssize_t row
         cdef int64_t end = self._size
         cdef int64_t start = -1 if roll_timestamp is None else roll_timestamp
+        if not size.shape[0] == last_offset.shape[0] == max_timestamp.shape[0]:
+            raise ValueError(f"columns of {size.shape[0]}, {last_offset.shape[0]}, {max_timestamp.shape[0]} rows")
         allowed = np.empty(size.shape[0], np.bool_)
         cdef uint8_t[:] out = allowed.view(np.uint8)
         for row in range(size.shape[0]):
             end += size[row]
-            out[row] = self.allows(
-                end, last_offset[row], max_timestamp[row] - start if start >= 0 else now_ms - self._created_ms
-            )
+            out[row] = self.allows(end, last_offset[row], max_timestamp[row], start, now_ms)
         return allowed
 
     cpdef bint has_room_for(self, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp, int64_t now_ms) except -1:
         """Return True if another batch belongs into this non-empty segment; ``limits`` explains the rule."""
-        cdef int64_t start = self.roll_start
         cdef OffsetIndexEnd offset_index
         cdef TimeIndexEnd time_index
-        if start == NONE or self._size == 0:
+        if self.roll_start == NONE or self._size == 0:
             return False
-        if not self.allows(
-            self._size + size, last_offset, max_timestamp - start if start >= 0 else now_ms - self._created_ms
-        ):
+        if not self.allows(self._size + size, last_offset, max_timestamp, self.roll_start, now_ms):
             return False
         offset_index, time_index = self._indexes.growing()
-        return (
-            offset_index._count < offset_index._length // OFFSET_ENTRY
-            and time_index._count < time_index._length // TIME_ENTRY - 1
-        )
+        return offset_index.room() > 0 and time_index.room() > 1
 
     cpdef append_one(self, data, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp):
         """Append a single batch of ``size`` bytes that is known to fit; without a table, for speed."""

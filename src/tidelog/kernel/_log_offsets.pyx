@@ -53,12 +53,9 @@ cdef class LogOffsets:
 
     def restart(self, *, int64_t log_start, at):
         """Set the offsets of a log that was emptied and continues at ``at``."""
-        cdef int64_t offset = at[0]
         self.log_start = log_start
-        self.log_end = at
+        self.move_log_end(at)
         self.move_high_watermark(at)
-        self.recovery_point = min(self.recovery_point, offset)
-        self.synced = min(self.synced, offset)
 
     def note_synced(self, int64_t end):
         """Note that everything below ``end`` is on the disk."""

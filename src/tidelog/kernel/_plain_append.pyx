@@ -50,6 +50,15 @@ cdef inline int64_t sequence_after(int64_t base_sequence, int64_t delta) noexcep
     return base_sequence + delta
 
 
+def next_sequence(int64_t last_sequence):
+    """Return the sequence after ``last_sequence``, which may be the largest."""
+    return next_after(last_sequence)
+
+
+cdef inline int64_t next_after(int64_t last_sequence) noexcept:
+    return 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1
+
+
 def continues(entry not None, int64_t producer_epoch, int64_t base_sequence, int attributes):
     """Return True if a client's data batch simply follows the last batch of its producer: it has the same epoch, the
     next sequence and the same transaction state."""
@@ -62,7 +71,7 @@ cdef bint follows(object entry, int64_t producer_epoch, int64_t base_sequence, i
         return False
     if bool(attributes & TRANSACTIONAL_BIT) != (entry.transaction_first_offset is not None):
         return False
-    return base_sequence == sequence_after(<int64_t>batches[-1][0], 1)
+    return base_sequence == next_after(<int64_t>batches[-1][0])
 
 
 cdef class PlainAppends:
@@ -72,14 +81,15 @@ cdef class PlainAppends:
     cdef LogOffsets offsets
     cdef ProduceRules rules
     cdef bint is_possible
-    cdef object example
+    cdef object result_type, stats
 
     def __init__(self, state, lifecycle, rules, example not None):
         self.state, self.lifecycle, self.lock = state, lifecycle, lifecycle.lock
         self.segments, self.offsets, self.epochs, self.topic = state.segments, state.offsets, state.epochs, state.topic
         self.producers, self.dirty = state.producers.state, state.dirty
         self.entries = self.producers.producers
-        self.rules, self.is_possible, self.example = rules.of_clients, rules.allows_plain, example
+        self.rules, self.is_possible = rules.of_clients, rules.allows_plain
+        self.result_type, self.stats = type(example), example.stats
 
     def append(self, buffer, int32_t leader_epoch, int64_t now_ms, bint is_replicated):
         """Append a plain batch and return the result, or return None with nothing done.
@@ -158,9 +168,8 @@ cdef class PlainAppends:
         self.producers.map_end_offset = last + 1
         if (is_replicated or state.is_sole_replica) and offsets.high_watermark is not end:
             offsets.move_high_watermark(end)
-        example = self.example
         return tuple.__new__(
-            type(example), (first, last, offsets.log_start, outcome.max_timestamp, -1, False, example[6])
+            self.result_type, (first, last, offsets.log_start, outcome.max_timestamp, -1, False, self.stats)
         )
 
     cdef object continued(self, const uint8_t* p, int64_t producer_id):

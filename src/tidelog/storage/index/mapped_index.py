@@ -126,14 +126,6 @@ class MappedIndex(IndexEnd, ABC):
         """Return True if ``offset`` is within 31 bits above the base offset."""
         return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
 
-    def relative_offset(self, offset: int) -> int:
-        """Return ``offset`` as stored. Raise OverflowError if it does not fit; Kafka: IndexOffsetOverflowException."""
-        if not self.can_append_offset(offset):
-            raise OverflowError(
-                f"offset {offset} is not within 31 bits above the base offset {self._base_offset} of {self._path}"
-            )
-        return offset - self._base_offset
-
     # --- changing the file ---
 
     def resize(self, size: int) -> bool:

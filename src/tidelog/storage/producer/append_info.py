@@ -11,13 +11,14 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
+from tidelog.kernel import next_sequence
 from tidelog.model import (
     InvalidProducerEpochError,
     LogOffsetMetadata,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry, next_sequence
+from tidelog.storage.producer.entry import NO_PRODUCER_EPOCH, ProducerBatch, ProducerEntry
 from tidelog.storage.producer.marker import MarkerRecord
 from tidelog.storage.producer.verification import PendingVerification
 

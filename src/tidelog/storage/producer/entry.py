@@ -159,8 +159,3 @@ class ProducerEntry:
         self.coordinator_epoch = later.coordinator_epoch
         self.transaction_first_offset = later.transaction_first_offset
         self.last_timestamp = later.last_timestamp
-
-
-def next_sequence(last_sequence: int) -> int:
-    """Return the sequence after ``last_sequence``, which may be the largest."""
-    return 0 if last_sequence == MAX_SEQUENCE else last_sequence + 1

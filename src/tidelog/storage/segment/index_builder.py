@@ -7,8 +7,7 @@ has it. The time index takes it only if it grew. When the segment is closed, rol
 is offered once more.
 
 The state passes from chunk to chunk: the bytes since the last entry, the largest timestamp and its offset, the last
-entry. Thread rule: the caller holds its own lock. Any thread may read ``largest``, since the state is one tuple that is
-replaced as a whole.
+entry. Thread rule: the caller holds its own lock. Any thread may read ``largest``, since the state changes as a whole.
 """
 
 from __future__ import annotations
