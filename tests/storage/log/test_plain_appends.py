@@ -267,6 +267,14 @@ def test_a_full_segment_rolls() -> None:
         assert logs.counted.count == 3
 
 
+def test_the_high_watermark_without_other_replicas() -> None:
+    with two_logs(is_sole_replica=True) as logs:
+        for _ in range(3):
+            logs.step("append", {"data": produced(-1, 0, 1), "leader_epoch": 0})
+        assert logs.logs[0].high_watermark == 3
+        assert logs.counted.count == 2
+
+
 def test_an_append_after_a_flush_is_synced_by_the_next() -> None:
     with two_logs() as logs:
         logs.step("append", {"data": produced(-1, 0, 1), "leader_epoch": 0})
