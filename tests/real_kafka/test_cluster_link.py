@@ -84,6 +84,19 @@ def test_a_disconnection_resets_and_refuses_until_it_is_healed(echo: Echo) -> No
         assert link.accepted == 2
 
 
+def test_a_disconnection_during_the_handshake_counts(echo: Echo) -> None:
+    with Network() as network:
+        link = network.link(echo.port)
+        link.freeze()
+        with socket.create_connection(("127.0.0.1", link.port), timeout=20) as client:
+            network._thread.wait_for(lambda: bool(link._connections))
+            link.disconnect()
+            link.heal()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        network._thread.wait_for(lambda: not link._connections)
+
+
 def test_a_frozen_way_passes_nothing_and_then_everything(echo: Echo) -> None:
     with Network() as network:
         link = network.link(echo.port)

@@ -117,17 +117,17 @@ class Route:
         if self._is_disconnected:
             _reset(to_client)
             return
-        for flows in self._flows.values():
-            await flows.wait()  # a handshake needs both directions
+        connection = _Connection(to_client)
+        self._connections.add(connection)  # before the handshake: a fault during it counts
         try:
-            server, to_server = await connect()
-        except OSError:
-            _reset(to_client)  # the server does not run
-            return
-        self.accepted += 1
-        connection = _Connection(to_client, to_server)
-        self._connections.add(connection)
-        try:
+            for flows in self._flows.values():
+                await flows.wait()  # a handshake needs both directions
+            try:
+                server, to_server = await connect()
+            except OSError:
+                return  # the server does not run
+            connection.add(to_server)
+            self.accepted += 1
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pump(connection, client, to_server, Way.REQUESTS))
                 both.create_task(self._pump(connection, server, to_client, Way.RESPONSES))
@@ -223,15 +223,23 @@ class Route:
 
 
 class _Connection:
-    """Both ends of a connection."""
+    """The client's end of a connection, and after ``add`` the server's end too."""
 
-    def __init__(self, *writers: asyncio.StreamWriter) -> None:
+    def __init__(self, to_client: asyncio.StreamWriter) -> None:
         self.is_forgotten = False
         """True if it is half-open: the bytes and the close of an end do not reach the other one."""
-        self._writers = writers
+        self._writers = [to_client]
+        self._is_reset = False
+
+    def add(self, to_server: asyncio.StreamWriter) -> None:
+        """Add the server's end. It is reset at once if the client's end was reset before."""
+        self._writers.append(to_server)
+        if self._is_reset:
+            self.reset()
 
     def reset(self) -> None:
-        """Close both ends with a reset."""
+        """Close the ends with a reset."""
+        self._is_reset = True
         for writer in self._writers:
             _reset(writer)
 
