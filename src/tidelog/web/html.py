@@ -1,7 +1,7 @@
 """Pages as HTML: Jinja's environment with the filters of the templates.
 
-Jinja escapes every value. Only a picture's SVG is inserted as it is: ``svg.drawing`` has escaped it. Thread rule: any
-thread.
+Jinja escapes every value. A picture's SVG and the values of ``cells`` are inserted as they are: their modules have
+escaped them. Thread rule: any thread.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from markupsafe import Markup
 from tidelog.inspect.printable import escaped
 from tidelog.version import __version__
 from tidelog.web import urls
+from tidelog.web.cells import is_right, rows_html, value_html
 from tidelog.web.jobs import JobProgress
-from tidelog.web.page import Column, Kind, Link, Page, Paging, Picture
+from tidelog.web.page import Column, Link, Page, Paging, Picture
 from tidelog.web.query import Query
 from tidelog.web.request import PageRequest
-from tidelog.web.shown import exact, machine_time, shown
+from tidelog.web.shown import shown
 
 NAVIGATION: Sequence[Link] = (
     Link("Cluster", urls.CLUSTER),
@@ -34,7 +35,6 @@ NAVIGATION: Sequence[Link] = (
     Link("Count", urls.COUNT),
 )
 _BROKER = Link("Broker", urls.BROKER)
-_RIGHT = frozenset({Kind.NUMBER, Kind.BYTES, Kind.PERCENT})
 
 
 def navigation_of(request: PageRequest) -> Sequence[Link]:
@@ -52,8 +52,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"shown": shown, "exact": exact, "machine_time": machine_time, "escaped": escaped}
-    made.globals |= {"navigation": NAVIGATION, "version": __version__, "heading": heading, "is_right": is_right}
+    made.filters |= {"shown": shown, "escaped": escaped}
+    made.globals |= {"navigation": NAVIGATION, "version": __version__, "heading": heading}
+    made.globals |= {"is_right": is_right, "value": value_html, "rows": rows_html}
     return made
 
 
@@ -112,11 +113,6 @@ def login_html(message: str, target: str, navigation: Sequence[Link] = NAVIGATIO
 
 def heading(column: Column) -> str:
     return column.title or column.name.replace("_", " ")
-
-
-def is_right(kind: Kind) -> bool:
-    """Return True for numbers, which stand at the right of a column."""
-    return kind in _RIGHT
 
 
 def _suffix(query: Query) -> str:

@@ -48,6 +48,7 @@ class LogPositions:
         self._placed = tuple(placed)
         self._bases = [one.base_offset for one in placed]
         self._points: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """The known offsets and places inside of segments, by the segments' base offsets."""
 
     def prepare(self, offsets: Iterable[int]) -> None:
         """Read the offset indexes of the segments that hold the offsets."""
@@ -56,9 +57,7 @@ class LogPositions:
             if placed is None or offset == placed.base_offset or len(self._points) >= _MOST_INDEXES:
                 continue
             if placed.base_offset not in self._points:
-                path = placed.segment.files.path(self._directory, FileKind.INDEX)
-                hints = read_offset_hints(self._fs, path, placed.base_offset, placed.size)
-                self._points[placed.base_offset] = (hints.offsets, hints.positions)
+                self._points[placed.base_offset] = self._read_points(placed)
 
     def of(self, offset: int) -> int:
         """Return the place of an offset in bytes. Offsets outside the log have the place of its nearer end."""
@@ -67,11 +66,22 @@ class LogPositions:
             return 0
         if offset >= placed.end_offset:
             return placed.end
-        offsets, positions = self._points.get(placed.base_offset, _NO_POINTS)
-        known = (offsets > placed.base_offset) & (offsets < placed.end_offset) & (positions < placed.end - placed.start)
-        at = [placed.base_offset, *offsets[known].tolist(), placed.end_offset]
-        places = [placed.start, *(positions[known] + placed.start).tolist(), placed.end]
-        return int(np.interp(offset, at, places))
+        before, after = (placed.base_offset, placed.start), (placed.end_offset, placed.end)
+        offsets, places = self._points.get(placed.base_offset, _NO_POINTS)
+        at = int(offsets.searchsorted(offset, "right"))
+        if at:
+            before = (int(offsets[at - 1]), int(places[at - 1]))
+        if at < len(offsets):
+            after = (int(offsets[at]), int(places[at]))
+        return before[1] + (after[1] - before[1]) * (offset - before[0]) // (after[0] - before[0])
+
+    def _read_points(self, placed: PlacedSegment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the offsets and places of the entries of an offset index that lie inside its segment."""
+        path = placed.segment.files.path(self._directory, FileKind.INDEX)
+        hints = read_offset_hints(self._fs, path, placed.base_offset, placed.size)
+        inside = (hints.offsets > placed.base_offset) & (hints.offsets < placed.end_offset)
+        inside &= hints.positions < placed.end - placed.start
+        return hints.offsets[inside], hints.positions[inside] + placed.start
 
     def _holder(self, offset: int) -> PlacedSegment | None:
         at = bisect_right(self._bases, offset)
