@@ -18,7 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.batch_bytes import V2, batch, message, record
-from kernel.twins import COMPILED, PLAIN, Twin, columns_value, filtered_value, outcome, table_value, validation_value
+from kernel.twins import (
+    COMPILED,
+    PLAIN,
+    Twin,
+    columns_value,
+    filtered_value,
+    memory_file,
+    outcome,
+    table_value,
+    validation_value,
+)
 from tidelog.kernel import BatchRetention, CleaningRules, FilteredBatches, crc32c
 from tidelog.kernel.table import BatchRow, BatchTable
 from tidelog.model import CorruptRecordError
@@ -234,6 +244,9 @@ def packed(twin: Twin, filtered: FilteredBatches) -> tuple[object, bytes]:
 def check(data: bytes, seed: int) -> None:
     tables = [table_value(twin.scan_batches(data, base_position=7)) for twin in (COMPILED, PLAIN)]
     assert tables[0] == tables[1]
+    with memory_file(data) as descriptor:
+        headers = table_value(COMPILED.scan_headers(descriptor, 0, len(data)))
+    assert headers == table_value(PLAIN.scan_batches(data, verify_crc=False))
     assert decoded(COMPILED, data, seed) == decoded(PLAIN, data, seed)
     assert validated(COMPILED, data, seed) == validated(PLAIN, data, seed)
     assert cleaned(COMPILED, data, seed) == cleaned(PLAIN, data, seed)

@@ -1,9 +1,14 @@
 """Walking batches into the table: every format, every stop, and every contradiction in a header."""
 
+import os
+from pathlib import Path
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kernel.batch_bytes import batch, message, record
-from kernel.twins import Twin, both, table_value
+from kernel.twins import COMPILED, PLAIN, Twin, both, memory_file, table_value
 from tidelog.kernel import Stop
 
 ONE = batch([record(0)])
@@ -187,3 +192,39 @@ def test_a_position_past_four_gigabytes(twin: Twin) -> None:
     table = twin.scan_batches(ONE, base_position=2**40)
     assert table.position.tolist() == [2**40]
     assert table.end_position == 2**40 + len(ONE)
+
+
+# --- headers of files ---
+
+pieces = st.one_of(
+    st.integers(0, 40).map(lambda count: batch([record(n, value=b"v" * 40) for n in range(count)])),
+    st.integers(3900, 4200).map(lambda size: batch([record(0, value=bytes(size))])),
+    st.sampled_from([message(1, magic=0), message(2), bytes(70), ONE[:20], TEN[:-1]]),
+)
+
+
+@given(data=st.lists(pieces, max_size=40).map(b"".join), start=st.integers(0, 100), missing=st.integers(0, 5000))
+@example(data=batch([record(0, value=bytes(10_000))]) * 3, start=0, missing=0)
+def test_headers_of_a_file(data: bytes, start: int, missing: int) -> None:
+    with memory_file(data) as descriptor:
+        end = len(data) - min(missing, len(data))
+        start = min(start, end)
+        tables = [twin.scan_headers(descriptor, start, end) for twin in (COMPILED, PLAIN)]
+        assert table_value(tables[0]) == table_value(tables[1])
+
+
+@both
+def test_headers_of_a_file_that_has_become_shorter(twin: Twin) -> None:
+    with memory_file(TEN + TEN[:30]) as descriptor:
+        table = twin.scan_headers(descriptor, 0, 3 * len(TEN))
+    assert (len(table), table.stop, table.end_position) == (1, Stop.PARTIAL, len(TEN))
+
+
+@both
+def test_headers_without_a_file(twin: Twin, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(ValueError, match=r"cannot scan \[5:4\] of a file"):
+        twin.scan_headers(descriptor, 5, 4)
+    with pytest.raises(IsADirectoryError):
+        twin.scan_headers(descriptor, 0, 100)
+    os.close(descriptor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
 
@@ -47,6 +49,7 @@ class Twin:
     crc32 = staticmethod(kernel.crc32)
     open_lz4_frames = staticmethod(kernel.open_lz4_frames)
     scan_batches = staticmethod(kernel.scan_batches)
+    scan_headers = staticmethod(kernel.scan_headers)
     ColumnDecoder = kernel.ColumnDecoder
     ColumnEncoder = kernel.ColumnEncoder
     encode_payload = staticmethod(kernel.encode_payload)
@@ -152,3 +155,14 @@ def validation_value(validation: Validation) -> dict[str, Any]:
 
 def filtered_value(filtered: FilteredBatches) -> Any:
     return bytes(filtered.data), filtered.unpacked.tolist(), filtered[2:]
+
+
+@contextmanager
+def memory_file(data: bytes) -> Iterator[int]:
+    """Yield the descriptor of a file with these bytes."""
+    descriptor = os.memfd_create("log")
+    try:
+        os.write(descriptor, data)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -17,7 +17,7 @@ from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
-from tidelog.kernel._scan import scan_batches
+from tidelog.kernel._scan import scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
@@ -74,6 +74,7 @@ __all__ = [
     "partition_keys",
     "put_hashed_keys",
     "scan_batches",
+    "scan_headers",
     "seal_batch",
     "select_index_entries",
     "set_max_timestamp",

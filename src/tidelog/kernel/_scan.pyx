@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""``scan_batches``: it scans the batches of formats v0, v1 and v2 in a buffer into a BatchTable.
+"""The scan of batches of formats v0, v1 and v2 into a BatchTable: ``scan_batches`` of a buffer, and ``scan_headers`` of a
+file, which reads no records.
 
 Bounds are checked once per batch. Before any field after the first 18 bytes is read, ``size`` is known to fit, and to
 be at least the smallest batch of its format. The scan does not hold the GIL.
@@ -7,6 +8,7 @@ be at least the smallest batch of its format. The scan does not hold the GIL.
 
 from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_SetFromErrno
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -26,6 +28,7 @@ cdef enum:
     STOP_BAD_SIZE = 2
     STOP_BAD_MAGIC = 3
     STOP_NO_ROOM = 4  # not the end of the scan: the table must grow
+    STOP_FAILED = 5  # the file cannot be read: errno has the reason
 
     HEADER_UP_TO_MAGIC = 17
     V0_SIZE = 14  # the length field of an empty message
@@ -33,11 +36,19 @@ cdef enum:
     V2_SIZE = 49
 
     FIRST_GUESS_ROWS = 65536  # a hostile first batch must not make the table reserve gigabytes
+    WINDOW_BYTES = 4096  # small enough to skip the records of most batches, and large enough for many small batches
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t pread(int descriptor, void* data, size_t count, long long position)
 
 cdef object STOPS = tuple(Stop)
 
 cdef struct Walk:
-    const uint8_t* data
+    const uint8_t* data  # NULL: the bytes come from the file ``descriptor``, through ``window``
+    int descriptor
+    uint8_t[WINDOW_BYTES] window
+    Py_ssize_t window_start
+    Py_ssize_t window_end
     Py_ssize_t index  # the next batch
     Py_ssize_t end
     int64_t base_position
@@ -119,17 +130,42 @@ cdef void sum_up(Walk* walk, const Rows* rows, Py_ssize_t row) noexcept nogil:
         walk.attributes |= rows.attributes[row]
 
 
+cdef int find_header(Walk* walk, const uint8_t** p) noexcept nogil:
+    """Let ``p`` point to the next batch's header, or to all bytes that are left. Return 0, STOP_PARTIAL or STOP_FAILED."""
+    cdef Py_ssize_t left = walk.end - walk.index
+    cdef Py_ssize_t needed = left if left < V2_HEADER else V2_HEADER
+    cdef Py_ssize_t wanted = needed
+    cdef ssize_t count
+    if walk.data != NULL:
+        p[0] = walk.data + walk.index
+        return 0
+    if walk.index < walk.window_start or walk.index + needed > walk.window_end:
+        if walk.index < walk.window_end + WINDOW_BYTES:  # the batch before is small: the next ones may be too
+            wanted = left if left < WINDOW_BYTES else WINDOW_BYTES
+        count = pread(walk.descriptor, walk.window, wanted, walk.index)
+        if count < 0:
+            return STOP_FAILED
+        walk.window_start, walk.window_end = walk.index, walk.index + count
+        if count < needed:
+            return STOP_PARTIAL  # the owner truncated the file
+    p[0] = walk.window + (walk.index - walk.window_start)
+    return 0
+
+
 cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
     """Fill rows until the data or the room ends; return one of STOP_*."""
-    cdef const uint8_t* p
+    cdef const uint8_t* p = NULL
     cdef Py_ssize_t left
+    cdef int failure
     cdef int32_t length
     cdef int8_t magic
     while True:
         left = walk.end - walk.index
         if left <= HEADER_UP_TO_MAGIC:  # less than a header plus a byte: Kafka's FileLogInputStream ends here too
             return STOP_PARTIAL if left else STOP_END
-        p = walk.data + walk.index
+        failure = find_header(walk, &p)
+        if failure:
+            return failure
         length = <int32_t>tl_load32(p + V2_LENGTH)
         if length < V0_SIZE:
             return STOP_BAD_SIZE
@@ -160,11 +196,12 @@ cdef int walk_batches(Walk* walk, Rows* rows) noexcept nogil:
 cdef Py_ssize_t first_guess(Walk* walk) noexcept nogil:
     """Return the number of rows to reserve, assuming that all batches are like the first."""
     cdef Py_ssize_t left = walk.end - walk.index
+    cdef const uint8_t* p = NULL
     cdef int32_t length
     cdef Py_ssize_t guess
-    if left <= HEADER_UP_TO_MAGIC:
+    if left <= HEADER_UP_TO_MAGIC or find_header(walk, &p):
         return 0
-    length = <int32_t>tl_load32(walk.data + walk.index + V2_LENGTH)
+    length = <int32_t>tl_load32(p + V2_LENGTH)
     if length < V0_SIZE or length > left - PREFIX:
         return 0
     guess = left // (<Py_ssize_t>length + PREFIX)
@@ -210,43 +247,67 @@ def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=
     """
     cdef Py_buffer view
     cdef Walk walk
-    cdef Rows rows
-    cdef int stop = STOP_NO_ROOM
-    cdef object block
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         walk.data = <const uint8_t*>view.buf
-        walk.index = start
         walk.end = view.len if end is None else end
         if not 0 <= start <= walk.end <= view.len:
             raise ValueError(f"cannot scan [{start}:{end}] of a buffer of {view.len} bytes")
         walk.base_position = base_position
-        walk.partial_size = 0
-        walk.row = 0
-        walk.verify = verify_crc
-        walk.first_offset = walk.last_offset = walk.producer_id = walk.leader_epoch = -1
-        walk.attributes = 0
-        walk.crcs_ok = walk.sound = True
-        walk.capacity = first_guess(&walk)
-        block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
-        bind_rows(&rows, PyBytes_AS_STRING(block), walk.capacity)
-        while True:
-            with nogil:
-                stop = walk_batches(&walk, &rows)
-            if stop != STOP_NO_ROOM:
-                break
-            block = grown(block, &rows, &walk, start)
+        return scanned(&walk, start, verify_crc)
     finally:
         PyBuffer_Release(&view)
+
+
+def scan_headers(int descriptor, Py_ssize_t start, Py_ssize_t end):
+    """Scan the bytes from ``start`` to ``end`` of an open file without reading records or checking CRCs. A file that
+    ends earlier ends the scan as invalid bytes do.
+
+    Raise ValueError if ``end`` is below ``start``, and OSError if the file cannot be read.
+    """
+    cdef Walk walk
+    if not 0 <= start <= end:
+        raise ValueError(f"cannot scan [{start}:{end}] of a file")
+    walk.data = NULL
+    walk.descriptor = descriptor
+    walk.window_start = walk.window_end = 0
+    walk.end = end
+    walk.base_position = 0
+    return scanned(&walk, start, False)
+
+
+cdef object scanned(Walk* walk, Py_ssize_t start, bint verify):
+    """Walk from ``start`` on, and return the table."""
+    cdef Rows rows
+    cdef int stop = STOP_NO_ROOM
+    cdef object block
+    walk.index = start
+    walk.partial_size = 0
+    walk.row = 0
+    walk.verify = verify
+    walk.first_offset = walk.last_offset = walk.producer_id = walk.leader_epoch = -1
+    walk.attributes = 0
+    walk.crcs_ok = walk.sound = True
+    walk.capacity = first_guess(walk)
+    block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
+    bind_rows(&rows, PyBytes_AS_STRING(block), walk.capacity)
+    while True:
+        with nogil:
+            stop = walk_batches(walk, &rows)
+        if stop == STOP_FAILED:
+            PyErr_SetFromErrno(OSError)
+        if stop != STOP_NO_ROOM:
+            break
+        block = grown(block, &rows, walk, start)
     return BatchTable(
         block,
         capacity=walk.capacity,
         first=0,
         count=walk.row,
-        end_position=base_position + walk.index,
+        end_position=walk.base_position + walk.index,
         stop=STOPS[stop],
         partial_size=walk.partial_size,
-        crc_verified=verify_crc,
+        crc_verified=verify,
         summary=Summary(
             walk.first_offset, walk.last_offset, bool(walk.crcs_ok), bool(walk.sound), walk.attributes,
             walk.leader_epoch, walk.producer_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +48,13 @@ def scan_batches(
     }
     partial_size = size if stop is Stop.PARTIAL else 0
     return BatchTable.from_columns(columns, base_position + index, stop, partial_size, verify_crc)
+
+
+def scan_headers(descriptor: int, start: int, end: int) -> BatchTable:
+    """Scan the bytes from ``start`` to ``end`` of a file. They may end earlier."""
+    if not 0 <= start <= end:
+        raise ValueError(f"cannot scan [{start}:{end}] of a file")
+    return scan_batches(os.pread(descriptor, end - start, start), base_position=start, verify_crc=False)
 
 
 def _next_batch(data: bytes, index: int, end: int) -> tuple[Stop | None, int]:

@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 from tidelog import kernel
 from tidelog.kernel import BatchTable, Stop
 from tidelog.storage.fs import File, FileSystem
+from tidelog.storage.fs.os_errors import SystemCall
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
@@ -94,6 +95,22 @@ class SegmentReader:
             chunk_bytes=chunk_bytes,
             first_chunk_bytes=first_chunk_bytes,
         )
+
+    def headers(self, start_position: int, end_position: int) -> Iterator[BatchTable]:
+        """Yield the tables of ``[start_position, end_position)`` without reading records or checking CRCs.
+
+        They end before ``end_position`` at bytes that are no header, and at a batch larger than a chunk. Raise
+        StorageError if the file cannot be read.
+        """
+        position = start_position
+        while position < end_position:
+            with SystemCall("read", self._file.path):
+                end = min(end_position, position + CHUNK_BYTES)
+                table = kernel.scan_headers(self._file.fileno(), position, end)
+            if not len(table):
+                return
+            yield table
+            position = table.end_position
 
     def table(self, start_position: int = 0, end_position: int | None = None, *, verify_crc: bool = True) -> BatchTable:
         """Return the batch table of a complete range; ``stop`` and ``end_position`` come from the last chunk."""

@@ -55,6 +55,10 @@ class Rows(NamedTuple):
     base_position: int
     path: Path
 
+    def batch_at(self, position: int, size: int) -> memoryview:
+        """Return ``size`` bytes from a position of the file on."""
+        return self.buffer[position - self.base_position :][:size]
+
 
 @dataclass(slots=True)
 class ScanStats:

@@ -13,7 +13,7 @@ transaction of its producer (KIP-98; a producer's transactions do not overlap). 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -29,7 +29,8 @@ from tidelog.storage.index.transaction_index import AbortedTxn
 
 DATA, COMMIT, ABORT = 0, 1, 2
 
-"""Size of a v2 batch header in bytes."""
+BatchAt = Callable[[int, int], memoryview]
+"""Returns the bytes of a segment from a position on: ``(position, size)``."""
 
 
 class TransactionRows(NamedTuple):
@@ -62,6 +63,11 @@ class TransactionRows(NamedTuple):
 
 def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) -> TransactionRows:
     """Select the transactional batches and the markers. ``buffer[0]`` lies at ``base_position``."""
+    return header_rows(table, lambda position, size: buffer[position - base_position :][:size])
+
+
+def header_rows(table: BatchTable, batch_at: BatchAt) -> TransactionRows:
+    """Select the transactional batches and the markers. The bytes of markers come from ``batch_at``."""
     if not table.summary.attributes & TRANSACTIONAL_FLAG:
         return TransactionRows.empty()
     rows = np.flatnonzero(table.is_transactional & (table.producer_id >= 0))
@@ -71,9 +77,7 @@ def transaction_rows(buffer: memoryview, table: BatchTable, base_position: int) 
     keep = np.ones(len(rows), np.bool_)
     for at in np.flatnonzero(table.is_control[rows]).tolist():
         row = int(rows[at])
-        start = int(table.position[row]) - base_position
-        batch = buffer[start : start + int(table.size[row])]
-        type_id = marker_type(batch)
+        type_id = marker_type(batch_at(int(table.position[row]), int(table.size[row])))
         keep[at] = type_id in (ControlType.COMMIT, ControlType.ABORT)
         kind[at] = ABORT if type_id == ControlType.ABORT else COMMIT
     rows, kind = rows[keep], kind[keep]

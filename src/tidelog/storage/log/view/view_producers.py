@@ -10,8 +10,8 @@ watermark, because a transaction with a marker above it still limits the last st
 marker below the snapshot come from the ``.txnindex`` files, others from the batches. An unreadable ``.txnindex`` is
 replaced by a walk from the snapshot below its segment.
 
-In a held directory, the transactions below the high watermark are kept for the next time (``resume``), so that a reader
-that follows a log reads each batch once. Above it the owner may still truncate.
+In a held directory, the transactions below the high watermark are kept for the next time (``resume``). A reader that
+follows a log then reads only the headers of later batches (``appended_batches``).
 
 Reads only. Source: Kafka's ``ProducerStateManager``, ``UnifiedLog.rebuildProducerState``.
 """
@@ -26,6 +26,7 @@ from tidelog.model import FileMissingError, IndexCorruptError, SnapshotCorruptEr
 from tidelog.runtime.progress import Advance
 from tidelog.storage.fs import read_whole
 from tidelog.storage.index.transaction_index import AbortedTxn, TransactionIndexReader
+from tidelog.storage.log.view.appended_batches import LastBatch, read_appended
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, RowStream, StateSource, counted
 from tidelog.storage.log.view.transaction_scan import (
@@ -113,6 +114,8 @@ class Resume:
     offset: int
     open: Mapping[int, int]
     aborted: AbortedRanges
+    last: LastBatch | None = None
+    """The last batch below the offset. It is None if no batch was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,18 +134,22 @@ class ViewTransactions:
 def read_transactions(source: StateSource, high_watermark: int, resume: Resume | None = None) -> ViewTransactions:
     """Read the transactions, from ``resume`` of an earlier call if possible. Damaged batches are skipped."""
     state = source.state
-    if resume is None or resume.offset > high_watermark or state.condition is not DirectoryCondition.HELD:
+    is_held = state.condition is DirectoryCondition.HELD
+    read: tuple[TransactionRows, LastBatch | None] | None = None
+    if is_held and resume is not None and resume.last is not None and resume.offset <= high_watermark:
+        read = read_appended(source, resume.last, high_watermark)
+    if read is None or resume is None:
         resume = _from_files(source, state, high_watermark)
-    rows = _rows_from(source, state, resume.offset)
+        read = _rows_from(source, state, resume.offset, high_watermark)
+    rows, last = read
     below = rows.last_offset < high_watermark
     first = scan_transactions(rows.take(below), resume.open)
     rest = scan_transactions(rows.take(~below), first.open)
     settled = resume.aborted.with_completed(first.completed)
-    is_held = state.condition is DirectoryCondition.HELD
     return ViewTransactions(
         scan=rest,
         aborted=settled.with_completed(rest.completed),
-        resume=Resume(offset=high_watermark, open=first.open, aborted=settled) if is_held else None,
+        resume=Resume(offset=high_watermark, open=first.open, aborted=settled, last=last) if is_held else None,
     )
 
 
@@ -188,14 +195,22 @@ def _read_index(source: StateSource, segment: ViewSegment) -> list[AbortedTxn]:
     return list(reader)
 
 
-def _rows_from(source: StateSource, state: ViewState, start: int) -> TransactionRows:
-    """Return the transactional batches and markers from ``start`` on. A recovered tail was walked already."""
+def _rows_from(
+    source: StateSource, state: ViewState, start: int, high_watermark: int
+) -> tuple[TransactionRows, LastBatch | None]:
+    """Return the transactional batches and markers from ``start`` on, and the last batch below the high watermark. A
+    recovered tail was walked already."""
     end = state.log_end.message_offset
     recovered = state.recovered
     if recovered is not None:
         end = min(end, recovered.start_offset)
     stream = RowStream(source, ReadRange(start=start, end=end, control=True), on_corrupt=CorruptPolicy.SKIP)
-    parts = [transaction_rows(rows.buffer, rows.table, rows.base_position) for rows in stream]
+    parts, last = [], None
+    for rows in stream:
+        parts.append(transaction_rows(rows.buffer, rows.table, rows.base_position))
+        segment = state.segments.floor(rows.table.summary.first_offset)
+        if segment is not None:
+            last = LastBatch.below(high_watermark, segment.base_offset, rows.table, rows.batch_at) or last
     if recovered is not None:
         parts.append(recovered.transactions)
-    return TransactionRows.concat(parts)
+    return TransactionRows.concat(parts), last
