@@ -1,7 +1,7 @@
 """The transactional batches that a running broker has appended since an earlier read, from headers alone.
 
 The last batch of the earlier read proves that the log before it is the same: if its header still lies at its position,
-the owner has truncated nothing below it. Headers are small beside records, so a reader follows a log under load at
+the owner has truncated nothing below it. Headers are smaller than records, so a reader follows a log under load at
 little cost. The broker has checked the records, and later damage is a matter for a full read.
 
 Reads only.
