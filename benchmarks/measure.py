@@ -78,7 +78,7 @@ class MismatchError(Exception):
 
 
 def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
-    """Warm both sides up, then let them take turns ``runs`` times."""
+    """Warm both sides up, then let them take turns ``runs`` times. The side that begins changes each time."""
     for _ in range(min(warm_ups, case.most_warm_ups)):
         if case.peer is not None:
             case.peer()
@@ -86,9 +86,13 @@ def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
     ours: list[Done] = []
     theirs: list[Done] = []
     for number in range(case.runs or runs):
+        is_first = number % 2 == 1  # in turns: the side that comes second meets the other one's unwritten pages
+        if is_first:
+            ours.append(case.ours())
         if case.peer is not None:
             theirs.append(case.peer())
-        ours.append(case.ours())
+        if not is_first:
+            ours.append(case.ours())
         if number == 0 and case.check is not None:
             case.check()
     _same(case, ours + theirs)
