@@ -17,6 +17,7 @@ from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
+from tidelog.kernel._plain_produce import PlainProduce
 from tidelog.kernel._scan import scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -48,6 +49,7 @@ __all__ = [
     "OffsetMap",
     "Payload",
     "PlainAppends",
+    "PlainProduce",
     "Problem",
     "ProduceRules",
     "RecordColumns",

@@ -15,6 +15,7 @@ Source of the rules: Kafka's ``UnifiedLog.append``, ``ProducerStateManager``.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -77,12 +78,6 @@ cdef bint follows(object entry, int64_t producer_epoch, int64_t base_sequence, i
 cdef class PlainAppends:
     """The plain way into one log. ``rules`` are its AppendRules, ``example`` is any result of an append."""
 
-    cdef object state, lifecycle, lock, segments, epochs, topic, producers, entries, dirty
-    cdef LogOffsets offsets
-    cdef ProduceRules rules
-    cdef bint is_possible
-    cdef object result_type, stats
-
     def __init__(self, state, lifecycle, rules, example not None):
         self.state, self.lifecycle, self.lock = state, lifecycle, lifecycle.lock
         self.segments, self.offsets, self.epochs, self.topic = state.segments, state.offsets, state.epochs, state.topic
@@ -107,6 +102,16 @@ cdef class PlainAppends:
             return self.append_locked(buffer, <uint8_t*>view.buf, view.len, leader_epoch, now_ms, is_replicated)
         finally:
             PyBuffer_Release(&view)
+
+    cdef object append_at(
+        self, object frame, uint8_t* p, Py_ssize_t start, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms,
+        bint is_replicated
+    ):
+        """Append the ``size`` bytes from ``start`` on of a buffer, which ``p`` points to, as ``append`` does."""
+        if not self.is_possible or not is_candidate(p + start, size):
+            return None
+        batch = PyMemoryView_FromObject(frame)[start:start + size]
+        return self.append_locked(batch, p + start, size, leader_epoch, now_ms, is_replicated)
 
     cdef object append_locked(
         self, object buffer, uint8_t* p, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms, bint is_replicated

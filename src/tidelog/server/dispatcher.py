@@ -23,7 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from tidelog.protocol.api_key import VERSIONS, ApiKey
 from tidelog.protocol.errors import ErrorCode, MalformedMessageError, error_code_of
@@ -32,6 +32,7 @@ from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.handlers.controller_registry import CONTROLLER_APIS
+from tidelog.server.handlers.data.plain_requests import PlainRequests
 from tidelog.server.handlers.error_response import error_response
 from tidelog.server.handlers.registry import BROKER_APIS, Handler, Registry
 from tidelog.server.handlers.throttling import throttled
@@ -39,6 +40,9 @@ from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse, Response
+
+if TYPE_CHECKING:
+    from tidelog.server.broker import Broker
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -49,6 +53,11 @@ LARGE_BYTES: Final = 64 * 1024
 
 class Interceptor(Protocol):
     """A hook before every handler. Tests use it to inject faults."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True if every call would only return ``handle()``."""
+        ...
 
     def __call__(
         self, context: RequestContext, request: Any, handle: Callable[[], Response | Awaitable[Response]]
@@ -69,9 +78,15 @@ class Dispatcher:
         self.interceptor = interceptor
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
+        self.plain = PlainRequests(cast("Broker", node)) if ApiKey.PRODUCE in self.apis.groups else None
+        """The way of plain requests. Without it all requests take the general way."""
 
     def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request; see ``Service.begin``. The result is awaitable only if the handler has to wait."""
+        if self.plain is not None and (self.interceptor is None or self.interceptor.is_idle):
+            reply = self.plain.respond(frame, client)
+            if reply is not None:
+                return reply
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(

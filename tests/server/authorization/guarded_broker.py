@@ -17,13 +17,17 @@ from tidelog.server.security.principal import ANONYMOUS, Principal
 ANN = "user-ann"
 
 
-def authenticated(
-    context: RequestContext, request: object, handle: Callable[[], Response | Awaitable[Response]]
-) -> Response | Awaitable[Response]:
-    """Set the connection's principal to the client id."""
-    name = context.client_id or ""
-    context.client.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
-    return handle()
+class Authenticated:
+    """An interceptor that sets the connection's principal to the client id."""
+
+    is_idle = False
+
+    def __call__(
+        self, context: RequestContext, request: object, handle: Callable[[], Response | Awaitable[Response]]
+    ) -> Response | Awaitable[Response]:
+        name = context.client_id or ""
+        context.client.principal = Principal("User", name) if name.startswith("user-") else ANONYMOUS
+        return handle()
 
 
 @contextmanager
@@ -32,7 +36,7 @@ def guarded_broker(directory: Path) -> Iterator[BrokerHome]:
     with running_broker(directory, **settings) as running:
         service = running.broker.service
         assert isinstance(service, Dispatcher)
-        service.interceptor = authenticated
+        service.interceptor = Authenticated()
         yield running
 
 

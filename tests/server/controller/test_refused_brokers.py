@@ -43,16 +43,19 @@ def tries(home: ControllerHome) -> list[int]:
     """The broker ids of the registrations that the controller gets."""
     found: list[int] = []
 
-    def count(
-        context: RequestContext, request: Any, handle: Callable[[], Response | Awaitable[Response]]
-    ) -> Response | Awaitable[Response]:
-        if context.api is ApiKey.BROKER_REGISTRATION:
-            found.append(request.broker_id)
-        return handle()
+    class Count:
+        is_idle = False
+
+        def __call__(
+            self, context: RequestContext, request: Any, handle: Callable[[], Response | Awaitable[Response]]
+        ) -> Response | Awaitable[Response]:
+            if context.api is ApiKey.BROKER_REGISTRATION:
+                found.append(request.broker_id)
+            return handle()
 
     service = home.node.controller_service
     assert isinstance(service, ControllerDispatcher)
-    service.interceptor = count
+    service.interceptor = Count()
     return found
 
 

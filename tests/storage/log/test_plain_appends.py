@@ -56,9 +56,9 @@ class TwoLogs:
         self.logs = [harness.open(**self.options) for harness in self.harnesses]
         for log, marks in zip(self.logs, self.marks, strict=True):
             log._state.offsets.on_high_watermark = marks.append
-        self.counted = Counted(self.logs[0]._plain)
-        self.logs[0].__dict__["_plain"] = self.counted
-        self.logs[1].__dict__["_plain"] = GeneralWayOnly()
+        self.counted = Counted(self.logs[0].plain_appends)
+        self.logs[0].__dict__["plain_appends"] = self.counted
+        self.logs[1].__dict__["plain_appends"] = GeneralWayOnly()
 
     def reopen(self) -> None:
         for log in self.logs:

@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidelog.kernel import PlainAppends
 from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication import AlteredPartition, Brokers, Follower, InSyncReplicas, IsrProposal, LedPartition
@@ -314,6 +315,14 @@ class Partition:
         else:
             self.after_append()
         return result
+
+    @property
+    def plain_appends(self) -> PlainAppends[AppendResult] | None:
+        """The way in of plain batches that are replicated at once, or None if ``append`` may do more than that."""
+        if not self.is_only_replica or self._handing_over is not None:
+            return None
+        log = self._log.get()
+        return None if log is None else log.plain_appends
 
     def require_appendable(self, required_acks: int) -> PartitionLog:
         """Return the log if it accepts appends; the first of the three steps of ``append``."""

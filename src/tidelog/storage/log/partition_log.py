@@ -105,7 +105,7 @@ class PartitionLog(ReadableLog):
         return AppendRules.of(self.config)
 
     @cached_property
-    def _plain(self) -> PlainAppends[AppendResult]:
+    def plain_appends(self) -> PlainAppends[AppendResult]:
         return PlainAppends(self._state, self._lifecycle, self._rules, AppendResult.nothing(0, 0))
 
     # --- appending ---
@@ -159,7 +159,7 @@ class PartitionLog(ReadableLog):
         TransactionCoordinatorFencedError or RecordBatchTooLargeError (larger than a segment) with nothing appended.
         """
         now_ms = self._clock.now_ms()
-        append = self._plain.append
+        append = self.plain_appends.append
         if origin is AppendOrigin.CLIENT and (plain := append(buffer, leader_epoch, now_ms, is_replicated)) is not None:
             return plain
         appender = Appender(origin, guard, transaction_version)
@@ -479,7 +479,7 @@ class PartitionLog(ReadableLog):
         with self._lifecycle.writing:
             self._state.apply_config(config)
             self._rules = AppendRules.of(config)
-            self.__dict__.pop("_plain", None)
+            self.__dict__.pop("plain_appends", None)
 
     # --- inside ---
 

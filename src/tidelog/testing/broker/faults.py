@@ -66,6 +66,11 @@ class Faults:
     def are_planned(self) -> bool:
         return bool(self._planned)
 
+    @property
+    def is_idle(self) -> bool:
+        """See ``Interceptor``. The client id of a plain request is that of the connection's requests before it."""
+        return not self._planned
+
     def drop_connections(self, client_id: str | None) -> int:
         """Close the connections of a client, or all for None, and return their number."""
         found = [

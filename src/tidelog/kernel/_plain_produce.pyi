@@ -1,0 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
+class PlainProduce:
+    def __init__(self, find: Callable[[bytes | None, bytes | None, int], Any], now_ms: Callable[[], int]) -> None: ...
+    def respond(self, frame: bytearray | memoryview) -> tuple[int, bytes] | None: ...

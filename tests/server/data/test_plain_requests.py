@@ -1,0 +1,345 @@
+"""Plain requests, which compiled code answers, leave the same bytes as the general way: responses, logs and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from append_cases import all_appends
+from log_maker import batch
+from server.data.data_home import WITH_NAMES, DataHome, eventually, offsets_in
+from server.harness import BrokerHome
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.frames import Frame
+from tidelog.protocol.headers import write_request_header
+from tidelog.protocol.messages import write_request
+from tidelog.server.dispatcher import Dispatcher
+from tidelog.server.network.client_connection import ClientConnection
+from tidelog.server.network.connection import Reply
+
+CASES = sorted(all_appends().items())
+TOPIC_IDS = 13
+OTHER_ID = UUID(int=77)
+NAMES = count()
+
+
+class Noted:
+    """The way of plain requests. A request that it leaves must be unchanged."""
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+        self.count = 0
+
+    def respond(self, frame: Frame, client: ClientConnection) -> Reply:
+        before = bytes(frame)
+        reply: Reply = self._plain.respond(frame, client)
+        self.count += reply is not None
+        assert reply is not None or bytes(frame) == before
+        return reply
+
+
+class TwoBrokers:
+    """Two brokers: the first takes requests by both ways, the second by the general way only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.homes = [BrokerHome(directory / name, manual_time=True) for name in ("both", "general")]
+        self.clients: list[ClientConnection] = []
+        assert self.homes[0]._time is not None
+        self.homes[1]._time = self.homes[0]._time  # both brokers have one clock
+        for home in self.homes:
+            home.start()
+            made = ClientConnection(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id="c")
+            self.clients.append(made)
+        self.noted = Noted(self.dispatcher(0).plain)
+        self.dispatcher(0).plain = self.noted  # type: ignore[assignment] # the same method
+        self.dispatcher(1).plain = None
+
+    def dispatcher(self, number: int) -> Dispatcher:
+        service = self.homes[number].broker.service
+        assert isinstance(service, Dispatcher)
+        return service
+
+    def topic(self, name: str = "", **configs: str) -> Topic:
+        name = name or f"t{next(NAMES)}"
+        ids = [DataHome(home, None).create(name, 2, **configs) for home in self.homes]  # type: ignore[arg-type] # no client is needed
+        return Topic(self, name, ids)
+
+    def send(self, number: int, frame: bytearray) -> object:
+        async def handle() -> object:
+            try:
+                reply = self.dispatcher(number).begin(frame, self.clients[number])
+                if isinstance(reply, Awaitable):
+                    reply = await reply
+            except Exception as error:
+                return type(error), str(error)
+            return None if reply is None else b"".join(map(bytes, reply))  # type: ignore[arg-type] # no part of a file
+
+        return self.homes[number].run(handle)
+
+
+class Topic:
+    def __init__(self, brokers: TwoBrokers, name: str, ids: list[UUID]) -> None:
+        self.brokers = brokers
+        self.name = name
+        self.ids = ids
+
+    def produce(self, request: dict[str, Any], flips: list[tuple[float, int]] = [], cut: int = 0) -> None:  # noqa: B006 # not changed
+        """Send a request, some bytes of it changed, to both brokers, and compare the responses."""
+        outcomes = []
+        for number, topic_id in enumerate(self.ids):
+            frame = self.frame(topic_id, **request)
+            id_at = frame.find(topic_id.bytes)
+            for share, bits in flips:
+                at = int(share * len(frame))
+                if not id_at <= at < id_at + len(topic_id.bytes) or id_at < 0:
+                    frame[at] ^= bits
+            if cut:
+                del frame[-cut:]
+            outcome = self.brokers.send(number, frame)
+            outcomes.append(without_id(outcome, topic_id))
+            self.brokers.clients[number].throttle_ms = 0
+        assert outcomes[0] == outcomes[1]
+
+    def frame(self, topic_id: UUID, **request: Any) -> bytearray:
+        version, client_id = request["version"], request.get("client_id", "test")
+        partitions = request.get("partitions") or [{"index": request.get("index", 0), "records": request["records"]}]
+        name = request.get("topic") or self.name
+        topics = [{"name": name, "topic_id": OTHER_ID if name != self.name else topic_id, "partition_data": partitions}]
+        values = {
+            "transactional_id": request.get("transactional_id"),
+            "acks": request.get("acks", -1),
+            "timeout": 1000,
+            "topic_data": topics * request.get("topics", 1),
+        }
+        header = write_request_header(ApiKey.PRODUCE, version, request.get("correlation_id", 5), client_id)
+        if "client" in request:
+            header = header.replace(b"\x04test", bytes([len(request["client"])]) + request["client"])
+        body = write_request(ApiKey.PRODUCE, version, values)
+        return bytearray(header + (body[:-1] + request["end"] if "end" in request else body))
+
+    def assign(self, home: BrokerHome, *others: int) -> None:
+        """Give partition 0 more replicas, as newer metadata would. Call it on the event loop."""
+        state = home.broker.metadata.image.topics[self.name].partitions[0]
+        partition = DataHome(home, None).partition(self.name)  # type: ignore[arg-type] # no client is needed
+        epoch = partition.in_sync.partition_epoch + 1
+        partition.update(replace(state, replicas=(state.leader, *others), partition_epoch=epoch))
+
+    def require_equal_files(self) -> None:
+        for number in (0, 1):
+            logs = [DataHome(home, None).partition(self.name, number).log for home in self.brokers.homes]  # type: ignore[arg-type] # as above
+            assert logs[0].offsets() == logs[1].offsets()
+            first, second = (
+                {
+                    path.name: path.read_bytes()
+                    for path in sorted(log.directory.iterdir())
+                    if path.name != "partition.metadata"
+                }
+                for log in logs
+            )
+            assert first == second
+
+
+def without_id(outcome: object, topic_id: UUID) -> object:
+    """Return an outcome that does not depend on the topic's id."""
+    if isinstance(outcome, bytes):
+        return outcome.replace(topic_id.bytes, bytes(16))
+    return str(outcome).replace(str(topic_id), "ID")
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+    made = TwoBrokers(tmp_path_factory.mktemp("brokers"))
+    yield made
+    for home in made.homes:
+        home.close()
+
+
+good = st.builds(
+    lambda values, sequence, producer_id: batch(0, values, sequence=sequence, producer_id=producer_id),
+    st.lists(st.binary(max_size=30), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.sampled_from([-1, -1, 7]),
+)
+requests = st.fixed_dictionaries(
+    {
+        "version": st.sampled_from([9, 10, 11, 12, 13, 13]) | st.integers(3, 13),
+        "records": good | good | st.sampled_from([data for _, data in CASES]) | st.just(None),
+    },
+    optional={
+        "acks": st.sampled_from([-1, 1, 0, 2]),
+        "index": st.sampled_from([0, 1, 9, -1]),
+        "client_id": st.none() | st.text(max_size=3) | st.just("c" * 300),
+        "correlation_id": st.integers(-(2**31), 2**31 - 1),
+        "transactional_id": st.sampled_from([None, "x"]),
+        "topic": st.sampled_from(["nowhere", "__consumer_offsets", "é", "n" * 249, "n" * 250]),
+        "topics": st.sampled_from([0, 1, 2]),
+    },
+)
+usual = st.fixed_dictionaries(
+    {"version": st.integers(9, 13), "records": good, "acks": st.sampled_from([-1, 1]), "index": st.sampled_from([0, 1])}
+)
+flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=2)
+plain_request = {"version": 13, "records": batch(0, [b"a"])}
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    story=st.lists(
+        st.tuples(usual, st.just([]), st.just(0))
+        | st.tuples(usual, flips, st.sampled_from([0, 0, 1, 40]))
+        | st.tuples(requests, st.just([]), st.just(0)),
+        max_size=12,
+    ),
+    configs=st.sampled_from(
+        [
+            {},
+            {},
+            {},
+            {"segment_bytes": "1048576"},
+            {"message_timestamp_type": "LogAppendTime"},
+            {"compression_type": "lz4"},
+        ]
+    ),
+)
+def test_both_ways_leave_the_same_bytes(
+    brokers: TwoBrokers, story: list[tuple[dict[str, Any], list[tuple[float, int]], int]], configs: dict[str, str]
+) -> None:
+    topic, before = brokers.topic(**configs), brokers.noted.count
+    topic.produce(plain_request)
+    for request, changes, cut in story:
+        topic.produce(request, changes, cut)
+    topic.require_equal_files()
+    event(f"{brokers.noted.count - before} plain requests")
+
+
+def test_plain_responses(brokers: TwoBrokers) -> None:
+    for name in ("short", "n" * 126, "n" * 127, "n" * 249):
+        topic, before = brokers.topic(name), brokers.noted.count
+        topic.produce(plain_request)  # writes the topic id
+        topic.produce(plain_request | {"index": 1})
+        for version in range(9, 14):
+            for index in (0, 1, 1, 0):
+                topic.produce(plain_request | {"version": version, "index": index, "acks": 1})
+        topic.require_equal_files()
+        assert brokers.noted.count == before + 20
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"version": 8},
+        {"acks": 0},
+        {"transactional_id": "x"},
+        {"topics": 2},
+        {"partitions": [{"index": 0, "records": batch(0, [b"a"])}, {"index": 1, "records": batch(0, [b"b"])}]},
+        {"records": batch(0, [b"a"]) + batch(0, [b"b"])},
+        {"records": batch(0, [b"a"])[:-1]},
+        {"records": None},
+        {"index": 2},
+        {"topic": "nowhere"},
+        {"end": b"\1\0\1a"},
+        {"end": b"\0a"},
+        {"client": b"\xff"},
+    ],
+    ids=str,
+)
+def test_requests_that_take_the_general_way(brokers: TwoBrokers, request_: dict[str, Any]) -> None:
+    topic = brokers.topic()
+    topic.produce(plain_request)
+    before = brokers.noted.count
+    topic.produce(plain_request | request_)
+    assert brokers.noted.count == before
+    topic.produce(plain_request)
+    assert brokers.noted.count == before + 1
+    topic.require_equal_files()
+
+
+def test_an_internal_topic_takes_the_general_way(brokers: TwoBrokers) -> None:
+    topic = brokers.topic("__consumer_offsets")
+    topic.produce(plain_request)
+    topic.produce(plain_request)
+    topic.produce(plain_request | {"client_id": "__admin_client"})
+    topic.produce(plain_request)
+    topic.require_equal_files()
+
+
+def test_partitions_that_take_the_general_way(brokers: TwoBrokers) -> None:
+    topic, older_request = brokers.topic(), plain_request | {"version": 9}  # without the address of the leader
+    topic.produce(older_request)
+    topic.produce(older_request)
+    before = brokers.noted.count
+    for home in brokers.homes:
+        home.run(DataHome(home, None).partition(topic.name).hand_over)  # type: ignore[arg-type] # as above
+    topic.produce(older_request)
+    for home in brokers.homes:
+        home.call(lambda home=home: topic.assign(home, 2))  # type: ignore[misc] # called at once
+    topic.produce(older_request | {"acks": 1})
+    for home in brokers.homes:
+        home.call(lambda home=home: topic.assign(home))  # type: ignore[misc] # as above
+    assert brokers.noted.count == before
+    topic.produce(older_request)
+    assert brokers.noted.count == before + 1
+    topic.require_equal_files()
+
+
+def test_a_topic_that_is_made_again_is_found_again(brokers: TwoBrokers) -> None:
+    name = f"t{next(NAMES)}"
+    for _ in range(2):
+        topic, before = brokers.topic(name), brokers.noted.count
+        for _ in range(3):
+            topic.produce(plain_request | {"version": 12})
+        assert brokers.noted.count >= before + 1
+        topic.require_equal_files()
+        for home in brokers.homes:
+            DataHome(home, None).delete(name)  # type: ignore[arg-type] # as above
+        topic.produce(plain_request | {"version": 12})
+
+
+def test_other_settings_hold_from_the_next_request_on(brokers: TwoBrokers) -> None:
+    topic = brokers.topic()
+    for configs in ({}, {"max.message.bytes": "70"}, {"compression.type": "gzip"}):
+        for home in brokers.homes:
+            log = DataHome(home, None).partition(topic.name).log  # type: ignore[arg-type] # as above
+            log.update_config(log.config.with_properties(configs))
+        topic.produce(plain_request)
+        topic.produce(plain_request)
+    topic.require_equal_files()
+
+
+def test_quotas_and_an_authorizer_see_every_request(brokers: TwoBrokers) -> None:
+    topic = brokers.topic()
+    topic.produce(plain_request)
+    before = brokers.noted.count
+    first, _ = (home.broker for home in brokers.homes)
+    for watching in (first.quotas, first.authorizer):
+        watching.is_on = True
+        brokers.send(0, topic.frame(topic.ids[0], **plain_request))
+        watching.is_on = False
+    assert brokers.noted.count == before
+
+
+def test_a_plain_request_completes_a_waiting_fetch(data: DataHome) -> None:
+    data.create()
+    data.append(b"a")  # writes the topic id
+    with data.home.client() as reader:
+        version, sent = data.send_fetch({("t", 0): 1}, client=reader, max_wait=60_000)
+        eventually(lambda: data.home.call(lambda: len(data.partition().purgatory)) == 1)
+        data.append(b"b")
+        response = reader.receive(ApiKey.FETCH, version, sent)
+    assert offsets_in(response.responses[0].partitions[0].records) == [1]
+
+
+def test_plain_requests_are_counted(data: DataHome) -> None:
+    data.create()
+    for _ in range(3):
+        data.append(b"a")
+    counts = data.home.call(data.home.broker.server_metrics.counts)
+    assert counts[ApiKey.PRODUCE] == {WITH_NAMES: 3}
