@@ -149,7 +149,7 @@ cdef bint read_request(const uint8_t* p, Py_ssize_t size, Request* request) noex
 
 
 cdef Py_ssize_t read_length(const uint8_t* p, Py_ssize_t size, Py_ssize_t at, int64_t* length) noexcept:
-    """Read a compact length. Return the position after it, or -1 if it is cut off or longer than usual."""
+    """Read a compact length. Return the position after it, or -1 if it is incomplete or longer than usual."""
     cdef uint64_t value = 0
     cdef int shift = 0
     while at < size and shift <= 28:
