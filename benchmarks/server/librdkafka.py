@@ -1,0 +1,153 @@
+"""Row librdkafka: a producer and a consumer of librdkafka, with the CPU time that each broker takes for them.
+
+The client runs in the process of the benchmark, on the same cores as the broker. Each run of the producer has a new
+topic of one partition and acks=all. The lines for the CPU time come from the same runs as the lines above them. Latency
+bounds the producer of one record a request, because the next request waits for the response. The consumer reads the
+records that the producer's last run has left in the page cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from benchmarks.bench import Bench
+from benchmarks.measure import Case, Unit
+from benchmarks.server.brokers import Server, renew_topic
+from benchmarks.server.process import core_seconds
+from benchmarks.worker import Done
+
+_PATIENCE_S = 300
+_CALLBACKS_EVERY = 1000
+_LOOK_S = 0.001
+_QUEUE = {"queue.buffering.max.messages": "2000000", "queue.buffering.max.kbytes": "2000000", "log_level": "2"}
+_ONE_A_REQUEST = {"batch.num.messages": "1", "linger.ms": "0", "max.in.flight": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Records that a client writes, and the lowest ratios to Kafka: of the speeds, and of the CPU times."""
+
+    name: str
+    records: int
+    record_bytes: int
+    options: tuple[tuple[str, str], ...] = ()
+    target: float | None = None
+    cpu_target: float
+
+    @property
+    def topic(self) -> str:
+        return f"flow-{self.record_bytes}-{len(self.options)}"
+
+    @property
+    def bytes(self) -> int:
+        return self.records * self.record_bytes
+
+
+_PRODUCED = (
+    Flow(name="100 B records", records=1_000_000, record_bytes=100, target=1.3, cpu_target=4.0),
+    Flow(name="1 KB records", records=300_000, record_bytes=1000, target=1.2, cpu_target=2.0),
+    Flow(
+        name="one record of 100 B a request",
+        records=40_000,
+        record_bytes=100,
+        options=tuple(_ONE_A_REQUEST.items()),
+        cpu_target=3.3,
+    ),
+)
+_CONSUMED = tuple(replace(flow, target=None, cpu_target=3.3) for flow in _PRODUCED[:2])
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    kafka, ours = (_Side(side.server) for side in (bench.brokers.kafka, bench.brokers.tidelog))
+    for name, flows, run in (("produce", _PRODUCED, _Side.produce), ("consume", _CONSUMED, _Side.consume)):
+        for flow in flows:
+            scaled = replace(flow, records=max(1000, round(flow.records * bench.scale)))
+            yield from _cases_of(f"{name}, {flow.name}", scaled, run, kafka, ours)
+
+
+def _cases_of(
+    name: str, flow: Flow, run: Callable[[_Side, str, Flow], Done], kafka: _Side, ours: _Side
+) -> Iterator[Case]:
+    yield Case(
+        name=name,
+        peer=lambda: run(kafka, name, flow),
+        ours=lambda: run(ours, name, flow),
+        target=flow.target,
+        most_warm_ups=2,
+        note=lambda times: f"{flow.records / times.median:,.0f} records a second",
+    )
+    yield Case(
+        name=f"{name}: CPU time of the broker",
+        peer=kafka.cpu[name].pop,
+        ours=ours.cpu[name].pop,
+        unit=Unit.CPU_SECONDS,
+        target=flow.cpu_target,
+        most_warm_ups=0,
+    )
+
+
+class _Side:
+    """A broker, and the CPU times of its runs for a GB of values, by the case's name."""
+
+    def __init__(self, server: Server) -> None:
+        self.cpu: defaultdict[str, list[Done]] = defaultdict(list)
+        self._server = server
+
+    def produce(self, name: str, flow: Flow) -> Done:
+        """Write the flow to a new topic. The time ends with the last response."""
+        renew_topic(self._server, flow.topic)
+        producer = Producer(
+            {"bootstrap.servers": self._server.bootstrap, "acks": "all", **_QUEUE, **dict(flow.options)}
+        )
+        producer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
+        return self._measured(name, flow, lambda: _produce(producer, flow))
+
+    def consume(self, name: str, flow: Flow) -> Done:
+        """Read the records that ``produce`` has written last."""
+        options = {"group.id": "none", "enable.auto.commit": False, "log_level": 2}
+        consumer = Consumer({"bootstrap.servers": self._server.bootstrap, **options})
+        try:
+            consumer.list_topics(flow.topic, timeout=_PATIENCE_S)
+            return self._measured(name, flow, lambda: _consume(consumer, flow))
+        finally:
+            consumer.close()
+
+    def _measured(self, name: str, flow: Flow, work: Callable[[], None]) -> Done:
+        before, begun_s = core_seconds(self._server.process_id), time.perf_counter()
+        work()
+        seconds = time.perf_counter() - begun_s
+        used = core_seconds(self._server.process_id) - before
+        self.cpu[name].append(Done(seconds=used / (flow.bytes / 1e9), bytes=0, records=0))
+        return Done(seconds=seconds, bytes=flow.bytes, records=flow.records)
+
+
+def _produce(producer: Producer, flow: Flow) -> None:
+    failures: list[str] = []
+    value = b"v" * flow.record_bytes
+
+    def note(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    for number in range(flow.records):
+        producer.produce(flow.topic, value, on_delivery=note)
+        if number % _CALLBACKS_EVERY == 0:
+            producer.poll(0)
+    while len(producer):
+        producer.poll(_LOOK_S)
+    if failures:
+        raise RuntimeError(f"{len(failures)} records were not acknowledged, the first one because of {failures[0]}")
+
+
+def _consume(consumer: Consumer, flow: Flow) -> None:
+    consumer.assign([TopicPartition(flow.topic, 0, 0)])
+    left = flow.records
+    while left > 0:
+        left -= len(consumer.consume(_CALLBACKS_EVERY, timeout=_PATIENCE_S))
+    if left:
+        raise RuntimeError(f"{flow.topic} has {-left} records too many")
