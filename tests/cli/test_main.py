@@ -56,6 +56,21 @@ def test_only_export_loads_arrow(command: str) -> None:
     assert "pyarrow" not in done.stdout.splitlines()[-1]
 
 
+def test_no_command_starts_threads_for_matrices() -> None:
+    program = """if True:
+        import os
+        from tidelog.cli.main import main
+        try:
+            main(["--version"])
+        except SystemExit:
+            import numpy
+            print(len(os.listdir("/proc/self/task")))
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "1"
+
+
 def test_the_installed_command_runs(golden: GoldenFactory) -> None:
     done = subprocess.run([*SCRIPT, "info", golden(FLIGHTS), "--jsonl"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.splitlines()[0])["cluster_id"]

@@ -134,6 +134,8 @@ def _print(context: click.Context, /, report: Report | None, **_options: Any) ->
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (``sys.argv`` by default) and exit with its code."""
+    # numpy starts a thread for each core as it is imported, and no command computes with matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     cli.main(args=None if arguments is None else list(arguments))
 
 
