@@ -10,8 +10,10 @@ from libc.stdint cimport uint8_t, uint32_t
 
 cdef extern from "checksums.h" nogil:
     const char* tl_crc32c_chosen_name
+    const char* tl_crc32c_lanes_name
     void tl_checksums_start()
     uint32_t tl_crc32c(const uint8_t*, size_t, uint32_t)
+    uint32_t tl_crc32c_by_lanes(const uint8_t*, size_t, uint32_t)
     uint32_t tl_crc32c_in_software(const uint8_t*, size_t, uint32_t)
     uint32_t tl_crc32(const uint8_t*, size_t, uint32_t)
 
@@ -30,6 +32,10 @@ cdef uint32_t crc32c_of(const uint8_t* data, size_t length, uint32_t crc) noexce
 
 cdef uint32_t crc32_of(const uint8_t* data, size_t length, uint32_t crc) noexcept nogil:
     return tl_crc32(data, length, crc)
+
+
+cdef uint32_t in_lanes(const uint8_t* data, size_t length, uint32_t crc) noexcept nogil:
+    return tl_crc32c_by_lanes(data, length, crc)
 
 
 cdef uint32_t in_software(const uint8_t* data, size_t length, uint32_t crc) noexcept nogil:
@@ -63,9 +69,17 @@ def crc32(buffer, uint32_t crc=0):
 def crc32c_implementations():
     """Return the implementations that this machine can run, by name; the first one is in use."""
     cdef str chosen = tl_crc32c_chosen_name.decode("ascii")
+    cdef str lanes = tl_crc32c_lanes_name.decode("ascii")
     found = {chosen: crc32c}
+    if lanes:
+        found.setdefault(lanes, crc32c_in_lanes)
     found.setdefault("portable", crc32c_portable)
     return found
+
+
+def crc32c_in_lanes(buffer, uint32_t crc=0):
+    """Return the CRC-32C by the instruction of the CPU, as on a machine that has no wider ones."""
+    return checksum(in_lanes, buffer, crc)
 
 
 def crc32c_portable(buffer, uint32_t crc=0):
