@@ -173,8 +173,8 @@ TL_CRC_TARGET static uint32_t tl_crc32c_hardware(uint32_t a, const uint8_t *p, s
 
 #if defined(TL_CRC_X86)
 /* A register of 16 bytes holds a polynomial: its first bit is the coefficient of x^127. To move it over some bytes, each
- * half is multiplied by its power of x modulo the CRC's polynomial. The product of two halves is one bit short, and a
- * remainder of 32 bits lies in the upper half of its 64 bits, so the powers are 33 less than the distance in bits. */
+ * half is multiplied by its power of x modulo the CRC's polynomial. The product of two halves is one bit short. A
+ * remainder of 32 bits lies in the upper half of its 64 bits. So the powers are 33 less than the distance in bits. */
 #define TL_VECTOR_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,vpclmulqdq,pclmul,sse4.2")))
 
 static uint64_t tl_move_vector[2], tl_move_step[2]; /* powers for the first and for the second half */

@@ -1,4 +1,4 @@
-"""Plain requests, which compiled code takes to the response, leave the same bytes as the general way: responses, logs and indexes."""
+"""Plain requests, which compiled code takes, leave the same bytes as the general way: responses, logs and indexes."""
 
 from __future__ import annotations
 
