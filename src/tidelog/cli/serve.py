@@ -13,6 +13,7 @@ from tidelog.cli.report import UNREADABLE
 from tidelog.cli.setting_options import key_values
 from tidelog.cli.web_address import DEFAULT_ADDRESS, WebAddress, require_web_extra
 from tidelog.model.errors import TidelogError
+from tidelog.runtime.collector import no_collections
 
 if TYPE_CHECKING:
     from tidelog.config.broker_config import BrokerConfig
@@ -89,9 +90,10 @@ def serve(
       tidelog serve server.properties --web
       tidelog serve server.properties --web 0.0.0.0:8088 --web-users
     """
-    from tidelog.runtime.logging_setup import set_up_logging
-    from tidelog.server.process import serve as serve_broker
-    from tidelog.server.start_settings import load_start_config, opens_controller
+    with no_collections():
+        from tidelog.runtime.logging_setup import set_up_logging
+        from tidelog.server.process import serve as serve_broker
+        from tidelog.server.start_settings import load_start_config, opens_controller
 
     if not logging.root.handlers:
         set_up_logging()

@@ -12,12 +12,11 @@ Thread rule: one thread calls ``run``. Any thread may read the remaining counts.
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
+from tidelog.runtime.collector import no_collections
 from tidelog.runtime.parallel import ThreadGroup, run_groups
 from tidelog.runtime.progress import Progress, ProgressCounter, ProgressListener
 from tidelog.storage.fs import FileSystem
@@ -110,7 +110,7 @@ class Loading:
             for jobs in work.values():
                 jobs.clear()
 
-        with _no_collections(), WalkThreads() if bytes_total else nullcontext() as walks:
+        with no_collections(), WalkThreads() if bytes_total else nullcontext() as walks:
             load = partial(self._load_all, progress=progress, walks=walks)
             for loaded in run_groups(load, self._groups(work), stop=stop):
                 found.partitions += loaded
@@ -227,15 +227,3 @@ def describe_progress(progress: Progress) -> str:
     if progress.left_ms is not None:
         parts.append(f"about {progress.left_ms // 1000} s left")
     return ", ".join(parts)
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Turn off garbage collection: loaded objects stay alive, and each collection would search them all again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

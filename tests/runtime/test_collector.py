@@ -1,0 +1,24 @@
+"""Garbage collection is off in a block, and as before after it."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tidelog.runtime.collector import no_collections
+
+
+def test_it_is_off_in_the_block() -> None:
+    with pytest.raises(OSError, match="x"), no_collections():
+        assert not gc.isenabled()
+        raise OSError("x")
+    assert gc.isenabled()
+
+
+def test_it_stays_off_if_it_was_off() -> None:
+    with no_collections():
+        with no_collections():
+            pass
+        is_on = gc.isenabled()
+    assert not is_on
