@@ -10,9 +10,12 @@ from tidelog.runtime.collector import no_collections
 
 
 def test_it_is_off_in_the_block() -> None:
-    with pytest.raises(OSError, match="x"), no_collections():
+    def fail() -> None:
         assert not gc.isenabled()
         raise OSError("x")
+
+    with pytest.raises(OSError, match="x"), no_collections():
+        fail()
     assert gc.isenabled()
 
 
