@@ -26,7 +26,8 @@ from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 
 CASES = sorted(all_appends().items())
-TOPIC_IDS = 13
+TOPICS_AT, PARTITIONS_AT = 7, 24
+"""The positions of the numbers of topics and of partitions, plus one, in the body of a request with a topic id."""
 OTHER_ID = UUID(int=77)
 NAMES = count()
 
@@ -122,7 +123,9 @@ class Topic:
         header = write_request_header(ApiKey.PRODUCE, version, request.get("correlation_id", 5), client_id)
         if "client" in request:
             header = header.replace(b"\x04test", bytes([len(request["client"])]) + request["client"])
-        body = write_request(ApiKey.PRODUCE, version, values)
+        body = bytearray(write_request(ApiKey.PRODUCE, version, values))
+        for at, value in request.get("bytes", {}).items():
+            body[at] = value
         return bytearray(header + (body[:-1] + request["end"] if "end" in request else body))
 
     def assign(self, home: BrokerHome, *others: int) -> None:
@@ -245,8 +248,14 @@ def test_plain_responses(brokers: TwoBrokers) -> None:
         {"records": None},
         {"index": 2},
         {"topic": "nowhere"},
+        {"transactional_id": ""},
         {"end": b"\1\0\1a"},
-        {"end": b"\0a"},
+        {"end": b"\0\0"},
+        {"bytes": {-1: 1}},
+        {"bytes": {-2: 1}},
+        {"bytes": {-3: 1}},
+        {"bytes": {TOPICS_AT: 3}},
+        {"bytes": {PARTITIONS_AT: 3}},
         {"client": b"\xff"},
     ],
     ids=str,

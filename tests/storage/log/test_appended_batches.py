@@ -110,7 +110,11 @@ def test_a_follower_reads_headers_alone(tmp_path: Path, monkeypatch: pytest.Monk
     owner.write()
     later = renewed(view)
     assert later.log_end == owner.end
-    monkeypatch.setattr(view_producers, "RowStream", None)
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("batches are read")
+
+    monkeypatch.setattr(view_producers, "RowStream", refuse)
     found = later.transactions(owner.end)
     assert found.scan.open == {7: owner.end - 2}
     assert len(found.aborted) == 1
