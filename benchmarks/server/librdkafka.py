@@ -3,7 +3,7 @@
 The client runs in the process of the benchmark, on the same cores as the broker. Each run of the producer has a new
 topic of one partition and acks=all. The lines for the CPU time come from the same runs as the lines above them. Latency
 bounds the producer of one record a request, because the next request waits for the response. The consumer reads the
-records that the producer's last run has left in the page cache.
+records of the producer's last run from the page cache.
 """
 
 from __future__ import annotations

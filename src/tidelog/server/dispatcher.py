@@ -32,7 +32,6 @@ from tidelog.protocol.headers import read_request_header, response_header
 from tidelog.protocol.messages import read_request, response_of, write_response
 from tidelog.server.cluster_node import ClusterNode
 from tidelog.server.handlers.controller_registry import CONTROLLER_APIS
-from tidelog.server.handlers.data.plain_requests import PlainRequests
 from tidelog.server.handlers.error_response import error_response
 from tidelog.server.handlers.registry import BROKER_APIS, Handler, Registry
 from tidelog.server.handlers.throttling import throttled
@@ -40,6 +39,7 @@ from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.request_context import RequestContext
 from tidelog.server.network.response import EncodedResponse, Response
+from tidelog.server.plain_requests import PlainRequests
 
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
