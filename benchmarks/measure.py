@@ -6,9 +6,12 @@ import enum
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from benchmarks.worker import Done
 from real_kafka.java import NEWEST
+
+PEER: Final = f"Kafka {NEWEST}"
 
 
 class Unit(enum.StrEnum):
@@ -38,7 +41,7 @@ class Case:
     name: str
     ours: Callable[[], Done]
     peer: Callable[[], Done] | None = None
-    peer_name: str = f"Kafka {NEWEST}"
+    peer_name: str = PEER
     target: float | None = None
     """The lowest allowed ratio of tidelog's speed to the peer's."""
     limit: float | None = None
@@ -54,6 +57,28 @@ class Case:
     """A check that raises if the two sides' results differ. It runs after the first run of each."""
     note: Callable[[Times], str] | None = None
     """A function that returns further remarks on ours after all runs."""
+
+
+def cpu_case(
+    name: str,
+    peer: list[Done],
+    ours: list[Done],
+    *,
+    peer_name: str = PEER,
+    target: float | None = None,
+    runs: int | None = None,
+) -> Case:
+    """Return the case of the CPU times that the runs of the case before it have appended to both lists."""
+    return Case(
+        name=name,
+        peer=peer.pop,
+        ours=ours.pop,
+        peer_name=peer_name,
+        target=target,
+        unit=Unit.CPU_SECONDS,
+        runs=runs,
+        most_warm_ups=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +110,12 @@ def measure(case: Case, *, runs: int, warm_ups: int) -> Outcome:
         case.ours()
     ours: list[Done] = []
     theirs: list[Done] = []
+    sides = [(case.peer, theirs), (case.ours, ours)]
     for number in range(case.runs or runs):
-        is_first = number % 2 == 1  # in turns: the side that comes second meets the other one's unwritten pages
-        if is_first:
-            ours.append(case.ours())
-        if case.peer is not None:
-            theirs.append(case.peer())
-        if not is_first:
-            ours.append(case.ours())
+        for side, done in sides:
+            if side is not None:
+                done.append(side())
+        sides.reverse()  # the side that comes second meets the other one's unwritten pages
         if number == 0 and case.check is not None:
             case.check()
     _same(case, ours + theirs)

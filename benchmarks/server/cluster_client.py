@@ -61,7 +61,7 @@ def write(cluster: Cluster, topic: str, partitions: int, load: ReplicatedLoad) -
             if queued < len(rest):  # the queue is full
                 producer.poll(_PAUSE_S)
             rest = [{"value": one["value"]} for one in rest[queued:]]
-    _flush(producer)
+    flush(producer)
     seconds = time.perf_counter() - begun
     if load.acks == "all":
         _require_all(cluster, topic, load.records)
@@ -99,7 +99,7 @@ class FirstAnswer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            _flush(self._producer)
+            flush(self._producer)
 
     def wait(self) -> float:
         """Send records until one of them is acknowledged, and return that time by ``time.perf_counter``."""
@@ -122,16 +122,16 @@ def _producer(cluster: Cluster, settings: dict[str, Any]) -> Producer:
 
 def _send_one(producer: Producer, topic: str, value: bytes, partition: int) -> None:
     """Send a record, and return with its response."""
-    producer.produce(topic, value, partition=partition, on_delivery=_require_no_error)
-    _flush(producer)
+    producer.produce(topic, value, partition=partition, on_delivery=require_no_error)
+    flush(producer)
 
 
-def _require_no_error(error: KafkaError | None, _message: Message) -> None:
+def require_no_error(error: KafkaError | None, _message: Message) -> None:
     if error is not None:
         raise RuntimeError(f"a record was not acknowledged: {error}")
 
 
-def _flush(producer: Producer) -> None:
+def flush(producer: Producer) -> None:
     """Return within a ms of the last response. The producer's own ``flush`` looks only once a second."""
     deadline = time.monotonic() + PATIENCE_S
     while len(producer):

@@ -13,17 +13,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.bench import Bench
-from benchmarks.measure import Case, Unit
+from benchmarks.measure import Case, cpu_case
 from benchmarks.server.brokers import Server, renew_topic
-from benchmarks.server.process import core_seconds
+from benchmarks.server.cluster_client import flush, require_no_error
+from benchmarks.server.process import counted_cpu
 from benchmarks.worker import Done
 
 _PATIENCE_S = 300
 _CALLBACKS_EVERY = 1000
-_LOOK_S = 0.001
 _QUEUE = {"queue.buffering.max.messages": "2000000", "queue.buffering.max.kbytes": "2000000", "log_level": "2"}
 _ONE_A_REQUEST = {"batch.num.messages": "1", "linger.ms": "0", "max.in.flight": "1"}
 
@@ -81,14 +81,7 @@ def _cases_of(
         most_warm_ups=2,
         note=lambda times: f"{flow.records / times.median:,.0f} records a second",
     )
-    yield Case(
-        name=f"{name}: CPU time of the broker",
-        peer=kafka.cpu[name].pop,
-        ours=ours.cpu[name].pop,
-        unit=Unit.CPU_SECONDS,
-        target=flow.cpu_target,
-        most_warm_ups=0,
-    )
+    yield cpu_case(f"{name}: CPU time of the broker", kafka.cpu[name], ours.cpu[name], target=flow.cpu_target)
 
 
 class _Side:
@@ -118,30 +111,20 @@ class _Side:
             consumer.close()
 
     def _measured(self, name: str, flow: Flow, work: Callable[[], None]) -> Done:
-        before, begun_s = core_seconds(self._server.process_id), time.perf_counter()
-        work()
-        seconds = time.perf_counter() - begun_s
-        used = core_seconds(self._server.process_id) - before
-        self.cpu[name].append(Done(seconds=used / (flow.bytes / 1e9), bytes=0, records=0))
+        with counted_cpu(self._server.process_id, flow.bytes, self.cpu[name]):
+            begun_s = time.perf_counter()
+            work()
+            seconds = time.perf_counter() - begun_s
         return Done(seconds=seconds, bytes=flow.bytes, records=flow.records)
 
 
 def _produce(producer: Producer, flow: Flow) -> None:
-    failures: list[str] = []
     value = b"v" * flow.record_bytes
-
-    def note(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failures.append(str(error))
-
     for number in range(flow.records):
-        producer.produce(flow.topic, value, on_delivery=note)
+        producer.produce(flow.topic, value, on_delivery=require_no_error)
         if number % _CALLBACKS_EVERY == 0:
             producer.poll(0)
-    while len(producer):
-        producer.poll(_LOOK_S)
-    if failures:
-        raise RuntimeError(f"{len(failures)} records were not acknowledged, the first one because of {failures[0]}")
+    flush(producer)
 
 
 def _consume(consumer: Consumer, flow: Flow) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from benchmarks.worker import Done
 
 _PROCESSES = Path("/proc")
 
@@ -20,6 +24,14 @@ def core_seconds(process_id: int) -> float:
     """Return the time of all threads that exist now."""
     tasks = (_PROCESSES / str(process_id) / "task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+@contextmanager
+def counted_cpu(process_id: int, size: int, done: list[Done]) -> Iterator[None]:
+    """Append to ``done`` the time of a core that the block takes the process, for a GB of its ``size`` bytes."""
+    before = core_seconds(process_id)
+    yield
+    done.append(Done(seconds=(core_seconds(process_id) - before) / (size / 1e9), bytes=0, records=0))
 
 
 def process_seconds(process_id: int) -> float:

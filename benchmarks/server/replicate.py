@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.bench import Bench
-from benchmarks.measure import Case, Times, Unit
+from benchmarks.measure import Case, Times, Unit, cpu_case
 from benchmarks.server.cluster_client import ReplicatedLoad
 from benchmarks.server.cluster_pair import cluster_pair
 
@@ -35,13 +35,8 @@ def cases(bench: Bench) -> Iterator[Case]:
                 most_warm_ups=2,
                 note=lambda times, load=load: _rate(load, times),
             )
-            yield Case(
-                name=f"{load.name}: CPU of all brokers",
-                peer=kafka.cpu_seconds[load].pop,
-                ours=ours.cpu_seconds[load].pop,
-                target=CPU_TARGET,
-                unit=Unit.CPU_SECONDS,
-                most_warm_ups=0,
+            yield cpu_case(
+                f"{load.name}: CPU of all brokers", kafka.cpu_seconds[load], ours.cpu_seconds[load], target=CPU_TARGET
             )
         load = _scaled(CATCH_UP, bench.scale)
         yield Case(

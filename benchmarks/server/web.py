@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.measure import Case, Unit
+from benchmarks.measure import Case, Unit, cpu_case
 from benchmarks.server.brokers import TidelogBroker, renew_topic
 from benchmarks.server.pair import LOADS
 from benchmarks.server.performance import Entrance, Load, produce
-from benchmarks.server.process import core_seconds, resident_bytes
+from benchmarks.server.process import counted_cpu, resident_bytes
 from benchmarks.server.web_pages import Viewer, WebProcess, get, ready, tour
 from benchmarks.web_data import LARGE, coordinator_data, web_data
 from benchmarks.worker import Done
@@ -122,14 +122,12 @@ def _broker_cases(bench: Bench) -> Iterator[Case]:
             most_warm_ups=1,
             note=lambda _times: f"{viewed.visits / viewed.viewed_s:.1f} pages a second",
         )
-        yield Case(
-            name=f"ProducerPerformance, {load.name}, acks=all: CPU time of the broker alone",
-            peer=plain.cpu[load].pop,
-            ours=viewed.cpu[load].pop,
+        yield cpu_case(
+            f"ProducerPerformance, {load.name}, acks=all: CPU time of the broker alone",
+            plain.cpu[load],
+            viewed.cpu[load],
             peer_name=_PLAIN,
-            unit=Unit.CPU_SECONDS,
             runs=runs,
-            most_warm_ups=0,
         )
 
 
@@ -159,8 +157,5 @@ class _Side:
         return done
 
     def _produced(self, load: Load) -> Done:
-        before = core_seconds(self._broker.process_id)
-        done = produce(Entrance(bootstrap=self._broker.bootstrap), load).done
-        used = core_seconds(self._broker.process_id) - before
-        self.cpu[load].append(Done(seconds=used / (load.bytes / 1e9), bytes=0, records=0))
-        return done
+        with counted_cpu(self._broker.process_id, load.bytes, self.cpu[load]):
+            return produce(Entrance(bootstrap=self._broker.bootstrap), load).done
