@@ -17,7 +17,7 @@ from tidelog.kernel import BatchTable, scan_batches
 from tidelog.runtime.progress import Advance
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import CorruptPolicy, ReadRange, Rows, RowStream, SkippedRange, counted
-from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
+from tidelog.storage.log.view.transaction_scan import TransactionRows, header_rows
 
 MOST_BATCHES = 2_000
 MOST_BYTES = 4 * 1024 * 1024
@@ -106,8 +106,7 @@ class _Part(NamedTuple):
 
 
 def _part(rows: Rows) -> _Part:
-    found = transaction_rows(rows.buffer, rows.table, rows.base_position)
-    return _Part(rows.table, int(rows.path.name.partition(".")[0]), found)
+    return _Part(rows.table, rows.segment_offset, header_rows(rows.table, rows.batch_at))
 
 
 def _limited(window: BatchWindow, most_batches: int, *, keeps_first: bool) -> BatchWindow:

@@ -55,6 +55,11 @@ class Rows(NamedTuple):
     base_position: int
     path: Path
 
+    @property
+    def segment_offset(self) -> int:
+        """The base offset of the file's segment."""
+        return int(self.path.name.partition(".")[0])
+
     def batch_at(self, position: int, size: int) -> memoryview:
         """Return ``size`` bytes from a position of the file on."""
         return self.buffer[position - self.base_position :][:size]

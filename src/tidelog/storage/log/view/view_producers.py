@@ -33,8 +33,8 @@ from tidelog.storage.log.view.transaction_scan import (
     AbortedRanges,
     TransactionRows,
     TransactionScan,
+    header_rows,
     scan_transactions,
-    transaction_rows,
 )
 from tidelog.storage.log.view.view_state import ViewSegment, ViewState
 from tidelog.storage.producer.entry import ProducerEntry
@@ -207,10 +207,8 @@ def _rows_from(
     stream = RowStream(source, ReadRange(start=start, end=end, control=True), on_corrupt=CorruptPolicy.SKIP)
     parts, last = [], None
     for rows in stream:
-        parts.append(transaction_rows(rows.buffer, rows.table, rows.base_position))
-        segment = state.segments.floor(rows.table.summary.first_offset)
-        if segment is not None:
-            last = LastBatch.below(high_watermark, segment.base_offset, rows.table, rows.batch_at) or last
+        parts.append(header_rows(rows.table, rows.batch_at))
+        last = LastBatch.below(high_watermark, rows.segment_offset, rows.table, rows.batch_at) or last
     if recovered is not None:
         parts.append(recovered.transactions)
     return TransactionRows.concat(parts), last
