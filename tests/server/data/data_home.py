@@ -47,13 +47,13 @@ class DataHome:
     def partition(self, name: str = "t", number: int = 0) -> Partition:
         return self.home.broker.replicas.partition(TopicPartition(name, number))
 
-    def assign(self, *others: int, are_in_sync: bool = False, number: int = 0) -> None:
+    def assign(self, *others: int, are_in_sync: bool = False, topic: str = "t", number: int = 0) -> None:
         """Give a partition more replicas than its leader, as newer metadata would. Call it on the event loop."""
-        state = self.home.broker.metadata.image.topics["t"].partitions[number]
+        state = self.home.broker.metadata.image.topics[topic].partitions[number]
         replicas = (state.leader, *others)
         isr = replicas if are_in_sync else state.isr
         epoch = state.partition_epoch + 1
-        self.partition(number=number).update(replace(state, replicas=replicas, isr=isr, partition_epoch=epoch))
+        self.partition(topic, number).update(replace(state, replicas=replicas, isr=isr, partition_epoch=epoch))
 
     @property
     def leader_epoch(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
-from dataclasses import replace
+from collections.abc import Awaitable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class TwoBrokers:
 
     def __init__(self, directory: Path) -> None:
         self.homes = [BrokerHome(directory / name, manual_time=True) for name in ("both", "general")]
+        self.data = [DataHome(home, None) for home in self.homes]  # type: ignore[arg-type] # no client is needed
         self.clients: list[ClientConnection] = []
         assert self.homes[0]._time is not None
         self.homes[1]._time = self.homes[0]._time  # both brokers have one clock
@@ -70,7 +71,7 @@ class TwoBrokers:
 
     def topic(self, name: str = "", **configs: str) -> Topic:
         name = name or f"t{next(NAMES)}"
-        ids = [DataHome(home, None).create(name, 2, **configs) for home in self.homes]  # type: ignore[arg-type] # no client is needed
+        ids = [data.create(name, 2, **configs) for data in self.data]
         return Topic(self, name, ids)
 
     def send(self, number: int, frame: bytearray) -> object:
@@ -92,7 +93,7 @@ class Topic:
         self.name = name
         self.ids = ids
 
-    def produce(self, request: dict[str, Any], flips: list[tuple[float, int]] = [], cut: int = 0) -> None:  # noqa: B006 # not changed
+    def produce(self, request: dict[str, Any], flips: Sequence[tuple[float, int]] = (), cut: int = 0) -> None:
         """Send a request, some bytes of it changed, to both brokers, and compare the responses."""
         outcomes = []
         for number, topic_id in enumerate(self.ids):
@@ -128,16 +129,14 @@ class Topic:
             body[at] = value
         return bytearray(header + (body[:-1] + request["end"] if "end" in request else body))
 
-    def assign(self, home: BrokerHome, *others: int) -> None:
-        """Give partition 0 more replicas, as newer metadata would. Call it on the event loop."""
-        state = home.broker.metadata.image.topics[self.name].partitions[0]
-        partition = DataHome(home, None).partition(self.name)  # type: ignore[arg-type] # no client is needed
-        epoch = partition.in_sync.partition_epoch + 1
-        partition.update(replace(state, replicas=(state.leader, *others), partition_epoch=epoch))
+    def assign(self, *others: int) -> None:
+        """Give partition 0 more replicas, as newer metadata would."""
+        for home, data in zip(self.brokers.homes, self.brokers.data, strict=True):
+            home.call(partial(data.assign, *others, topic=self.name))
 
     def require_equal_files(self) -> None:
         for number in (0, 1):
-            logs = [DataHome(home, None).partition(self.name, number).log for home in self.brokers.homes]  # type: ignore[arg-type] # as above
+            logs = [data.partition(self.name, number).log for data in self.brokers.data]
             assert logs[0].offsets() == logs[1].offsets()
             first, second = (
                 {
@@ -285,14 +284,12 @@ def test_partitions_that_take_the_general_way(brokers: TwoBrokers) -> None:
     topic.produce(older_request)
     topic.produce(older_request)
     before = brokers.noted.count
-    for home in brokers.homes:
-        home.run(DataHome(home, None).partition(topic.name).hand_over)  # type: ignore[arg-type] # as above
+    for home, data in zip(brokers.homes, brokers.data, strict=True):
+        home.run(data.partition(topic.name).hand_over)
     topic.produce(older_request)
-    for home in brokers.homes:
-        home.call(lambda home=home: topic.assign(home, 2))  # type: ignore[misc] # called at once
+    topic.assign(2)
     topic.produce(older_request | {"acks": 1})
-    for home in brokers.homes:
-        home.call(lambda home=home: topic.assign(home))  # type: ignore[misc] # as above
+    topic.assign()
     assert brokers.noted.count == before
     topic.produce(older_request)
     assert brokers.noted.count == before + 1
@@ -307,16 +304,16 @@ def test_a_topic_that_is_made_again_is_found_again(brokers: TwoBrokers) -> None:
             topic.produce(plain_request | {"version": 12})
         assert brokers.noted.count >= before + 1
         topic.require_equal_files()
-        for home in brokers.homes:
-            DataHome(home, None).delete(name)  # type: ignore[arg-type] # as above
+        for data in brokers.data:
+            data.delete(name)
         topic.produce(plain_request | {"version": 12})
 
 
 def test_other_settings_hold_from_the_next_request_on(brokers: TwoBrokers) -> None:
     topic = brokers.topic()
     for configs in ({}, {"max.message.bytes": "70"}, {"compression.type": "gzip"}):
-        for home in brokers.homes:
-            log = DataHome(home, None).partition(topic.name).log  # type: ignore[arg-type] # as above
+        for data in brokers.data:
+            log = data.partition(topic.name).log
             log.update_config(log.config.with_properties(configs))
         topic.produce(plain_request)
         topic.produce(plain_request)

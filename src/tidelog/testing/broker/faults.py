@@ -69,7 +69,7 @@ class Faults:
     @property
     def is_idle(self) -> bool:
         """See ``Interceptor``. The client id of a plain request is that of the connection's requests before it."""
-        return not self._planned
+        return not self.are_planned
 
     def drop_connections(self, client_id: str | None) -> int:
         """Close the connections of a client, or all for None, and return their number."""
