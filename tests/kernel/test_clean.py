@@ -203,6 +203,7 @@ def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile() -> None:
     data = b"".join(batch(records, base_offset=1000 * number) for number in range(40))
     offset_map = COMPILED.OffsetMap(24 * 5000, key=SECRET)
     assert put(COMPILED, offset_map, data)
+    offset_map.put(b"elsewhere", 0)  # the offsets that are noted are not complete any longer
     expected = filtered_value(filtered(COMPILED, data, offset_map))
     found = []
     threads = [
@@ -214,7 +215,38 @@ def test_several_threads_look_up_at_once_and_nobody_puts_meanwhile() -> None:
     for thread in threads:
         thread.join()
     assert found == [expected] * 4
-    assert offset_map.lookups == 40_000 + 5 * 1000  # the other keys are known to be superseded
+    assert offset_map.lookups == 40_000 + 1 + 5 * 1000  # the other keys are known to be superseded
+
+
+def test_no_key_is_looked_up_whose_offset_was_noted() -> None:
+    records = [record(n, b"%d" % (n % 700)) for n in range(1000)]
+    data = b"".join(batch(records, base_offset=1000 * number) for number in range(3))
+    noted, looked_up = (COMPILED.OffsetMap(24 * 5000, key=SECRET) for _ in range(2))
+    assert put(COMPILED, noted, data)
+    assert put(COMPILED, looked_up, data)
+    looked_up.put(b"elsewhere", 0)
+    lookups = noted.lookups
+    assert filtered_value(filtered(COMPILED, data, noted)) == filtered_value(filtered(COMPILED, data, looked_up))
+    assert noted.lookups == lookups < looked_up.lookups
+
+
+@both
+def test_a_key_that_was_put_without_its_offset_being_noted(twin: Twin) -> None:
+    data = batch([record(0, b"a"), record(1, b"b"), record(2, b"c")])
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    assert put(twin, offset_map, data)
+    offset_map.put(b"b", 5)
+    assert filtered(twin, data, offset_map).records_kept == 2
+
+
+@both
+def test_an_offset_beyond_the_bits(twin: Twin) -> None:
+    """The key at the first offset beyond the bits comes again, and it has no bit."""
+    far = 2**27
+    data = b"".join(batch([record(0, key)], base_offset=at) for at, key in ((0, b"a"), (far, b"b"), (far + 1, b"b")))
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    assert put(twin, offset_map, data)
+    assert filtered(twin, data, offset_map).records_kept == 2
 
 
 @both

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel.reference.siphash import siphash as plain_siphash
 from kernel.twins import COMPILED, PLAIN, Twin, both
 from tidelog.kernel import ColumnDecoder, RecordColumns
+from tidelog.kernel._map_keys import siphash_lanes
 from tidelog.kernel._offset_map import siphash
 
 SECRET = bytes(range(16))
@@ -29,6 +30,21 @@ def test_published_vectors(hash_: Callable[[bytes, bytes, int, int], bytes], len
 def test_hashes_agree(data: bytes, key: bytes) -> None:
     assert siphash(data, key) == plain_siphash(data, key)
     assert siphash(data, key, 2, 4) == plain_siphash(data, key, 2, 4)
+
+
+@given(
+    st.lists(st.binary(max_size=40) | st.binary(min_size=16, max_size=17), max_size=8),
+    st.binary(min_size=16, max_size=16),
+)
+def test_hashes_of_several_keys_at_once_agree(keys: list[bytes], key: bytes) -> None:
+    for hashes in siphash_lanes(keys, key).values():
+        assert hashes == [plain_siphash(data, key) for data in keys]
+
+
+@given(st.lists(st.binary(min_size=8, max_size=15), min_size=8, max_size=8), st.binary(min_size=16, max_size=16))
+def test_hashes_of_full_lanes_agree(keys: list[bytes], key: bytes) -> None:
+    for hashes in siphash_lanes(keys, key).values():
+        assert hashes == [plain_siphash(data, key) for data in keys]
 
 
 def columns_of(keys: Sequence[bytes | None], offsets: list[int] | None = None) -> RecordColumns:

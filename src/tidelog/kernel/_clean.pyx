@@ -18,7 +18,7 @@ from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._header cimport Header, read_header, write_header
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, reserve_total, take_block
 from tidelog.kernel._offset_map cimport (
-    OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128, tl_is_superseded, tl_superseded,
+    OffsetMap, Slots, find_slot, hash_key, offset_in, tl_hash128, tl_is_latest, tl_is_superseded, tl_superseded,
 )
 from tidelog.kernel._open_batch cimport EMPTY_LEGACY, TOO_LARGE, OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
@@ -44,10 +44,11 @@ cdef struct Seen:
     const uint8_t* fields
     const uint8_t* stop
     int64_t timestamp_delta
-    tl_hash128 hash  # the key's hash; its slot is being prefetched
+    tl_hash128 hash  # the key's hash, whose slot is being prefetched; unset if the record is known as the latest
     int32_t offset_delta
     bint has_key
     bint has_value
+    bint is_latest  # certainly the latest of its key; False proves nothing
 
 # The start and end of a batch that must be compressed.
 cdef struct Span:
@@ -225,6 +226,7 @@ cdef int read_records(
     cdef tl_superseded noted = work.noted
     cdef bint may_go = not batch.header.attributes & CONTROL
     cdef tl_record record
+    cdef int64_t offset
     cdef int32_t index
     cdef int fault
     for index in range(batch.header.record_count):
@@ -234,9 +236,12 @@ cdef int read_records(
             return fault
         p = record.stop
         if record.key != NULL:
-            if may_go and tl_is_superseded(&noted, batch.header.base_offset + record.offset_delta):
+            offset = batch.header.base_offset + record.offset_delta
+            if may_go and tl_is_superseded(&noted, offset):
                 continue
-            seen.hash = hash_key(&slots, record.key, record.key_length)
+            seen.is_latest = tl_is_latest(&noted, offset)
+            if not seen.is_latest:
+                seen.hash = hash_key(&slots, record.key, record.key_length)
         seen.fields = record.fields
         seen.stop = p
         seen.timestamp_delta = record.timestamp_delta
@@ -256,7 +261,7 @@ cdef inline bint stays(Filter* work, const OpenBatch* batch, const Seen* record)
     if not record.has_key:
         work.invalid_records += 1
         return False
-    if offset < offset_in(find_slot(&work.slots, record.hash)):
+    if not record.is_latest and offset < offset_in(find_slot(&work.slots, record.hash)):
         return False
     if record.has_value:
         return True

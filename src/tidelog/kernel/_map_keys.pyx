@@ -12,8 +12,7 @@ from tidelog.kernel._buffers cimport Buffers
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, take_block
 from tidelog.kernel._offset_map cimport (
-    END_ROUNDS, RUN, WORD_ROUNDS, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128,
-    tl_note_superseded, tl_siphash,
+    RUN, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128, tl_little64, tl_note_superseded,
 )
 from tidelog.kernel._open_batch cimport OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
@@ -22,6 +21,17 @@ import numpy as np
 
 from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.faults import open_error
+
+cdef extern from "siphash_lanes.h" nogil:
+    int tl_lanes_of_this_cpu()
+    void tl_siphash_by_lanes(
+        int, uint64_t, uint64_t, const uint8_t* const*, const int32_t*, int, tl_hash128*
+    )
+
+cdef enum:
+    MOST_LANES = 8  # TL_MOST_LANES
+
+cdef int lanes_of_this_cpu = tl_lanes_of_this_cpu()
 
 # A record with a key.
 cdef struct Entry:
@@ -33,6 +43,12 @@ cdef struct Hashing:
     uint64_t key_high
     int64_t start_offset
     Block entries
+
+# Keys that wait until a vector is full, in a batch's order.
+cdef struct Waiting:
+    const uint8_t* keys[MOST_LANES]
+    int32_t lengths[MOST_LANES]
+    int count
 
 
 def hash_batch_keys(
@@ -100,6 +116,7 @@ cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noex
     cdef int64_t last_delta = batch.header.last_offset_delta, offset
     cdef tl_record record
     cdef Entry* entry
+    cdef Waiting waiting
     cdef int32_t index
     cdef int fault = check_batch(batch)
     done[0] = -1
@@ -108,6 +125,7 @@ cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noex
     if not reserve(&work.entries, <size_t>batch.header.record_count * sizeof(Entry)):
         return NO_MEMORY
     entry = <Entry*>(work.entries.data + work.entries.used)
+    waiting.count = 0
     for index in range(batch.header.record_count):
         fault = next_record(p, batch.end, last_delta, &record)
         if fault:
@@ -117,13 +135,28 @@ cdef int hash_records(Hashing* work, const OpenBatch* batch, int32_t* done) noex
         offset = batch.header.base_offset + record.offset_delta
         if record.key == NULL or offset < work.start_offset:
             continue
-        entry.hash = tl_siphash(
-            work.key_low, work.key_high, record.key, record.key_length, WORD_ROUNDS, END_ROUNDS
-        )
+        waiting.keys[waiting.count] = record.key
+        waiting.lengths[waiting.count] = record.key_length
+        waiting.count += 1
         entry.offset = offset
         entry += 1
+        if waiting.count == MOST_LANES:
+            hash_waiting(work, &waiting, entry)
+    hash_waiting(work, &waiting, entry)
     work.entries.used = <uint8_t*>entry - work.entries.data
     return FAULT_NONE if p == batch.end else FAULT_BATCH_END
+
+
+cdef inline void hash_waiting(const Hashing* work, Waiting* waiting, Entry* end) noexcept nogil:
+    """Hash the keys that wait, whose entries are the last ones before ``end``."""
+    cdef tl_hash128[MOST_LANES] hashes
+    cdef int index
+    tl_siphash_by_lanes(
+        lanes_of_this_cpu, work.key_low, work.key_high, waiting.keys, waiting.lengths, waiting.count, hashes
+    )
+    for index in range(waiting.count):
+        end[index - waiting.count].hash = hashes[index]
+    waiting.count = 0
 
 
 def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offset):
@@ -161,3 +194,30 @@ def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offs
                 offset_map.latest_offset = last_offsets[row]
     offset_map.leave(True, &slots)
     return all_in
+
+
+def siphash_lanes(keys, key):
+    """Return the 16 bytes of SipHash-1-3 of each of up to 8 keys, for each number of lanes of this CPU; for tests."""
+    cdef list texts = [bytes(one) for one in keys]
+    cdef bytes secret = bytes(key)
+    cdef Waiting waiting
+    cdef tl_hash128[MOST_LANES] hashes
+    cdef bytes text
+    cdef int lanes
+    waiting.count = 0
+    for text in texts[:MOST_LANES]:
+        waiting.keys[waiting.count] = text
+        waiting.lengths[waiting.count] = len(text)
+        waiting.count += 1
+    found = {}
+    for lanes in (1, 4, 8):
+        if lanes <= lanes_of_this_cpu:
+            tl_siphash_by_lanes(
+                lanes, tl_little64(<const uint8_t*>secret, 8), tl_little64(<const uint8_t*>secret + 8, 8),
+                waiting.keys, waiting.lengths, waiting.count, hashes,
+            )
+            found[lanes] = [
+                int(hashes[index].low).to_bytes(8, "little") + int(hashes[index].high).to_bytes(8, "little")
+                for index in range(waiting.count)
+            ]
+    return found

@@ -19,9 +19,11 @@ cdef extern from "zeroed.h" nogil:
 cdef extern from "superseded.h" nogil:
     ctypedef struct tl_superseded:
         uint64_t* words
+        bint complete
     void tl_forget_superseded(tl_superseded*)
     void tl_note_superseded(tl_superseded*, int64_t, int64_t)
     bint tl_is_superseded(const tl_superseded*, int64_t)
+    bint tl_is_latest(const tl_superseded*, int64_t)
     bint tl_all_superseded(const tl_superseded*, int64_t, int64_t, int64_t)
 
 cdef extern from *:

@@ -115,6 +115,7 @@ cdef class OffsetMap:
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         cdef Slots slots = self.enter(True)
+        self.noted.complete = False
         added = put_hash(self, &slots, hash, offset) != NO_ROOM
         self.leave(True, &slots)
         return added
@@ -149,6 +150,7 @@ cdef class OffsetMap:
         if end > first and np.min(columns.offset[first:end]) < 0:
             raise ValueError("a row has a negative offset")
         cdef Slots slots = self.enter(True)
+        self.noted.complete = False
         with nogil:
             row = put_rows(self, &slots, &keys, &offsets[0] if end > first else NULL, first, end)
         self.leave(True, &slots)

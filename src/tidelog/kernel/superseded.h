@@ -1,8 +1,10 @@
-/* Offsets whose keys came again, a bit each. So the cleaner need not hash and look up the keys of obsolete records.
+/* Offsets whose keys came again, a bit each. So the cleaner need not hash and look up keys once more.
  *
  * States: *noting* while offsets ascend; *ended* after the first that does not, since an offset may then stand for
- * several records. In that state nothing is known. A bit that is not set proves nothing. Offsets beyond
- * TL_MOST_NOTED_WORDS, or without memory for their bit, are not noted.
+ * several records. In that state nothing is known: there is no first offset. Offsets beyond TL_MOST_NOTED_WORDS, or
+ * without memory for their bit, are not noted. Then, and after a key that was put without its offset being noted, the
+ * bits are not complete: a bit that is not set proves nothing. If they are complete, it proves that the key did not come
+ * again.
  */
 #ifndef TIDELOG_SUPERSEDED_H
 #define TIDELOG_SUPERSEDED_H
@@ -21,6 +23,7 @@ typedef struct {
     int64_t first;   /* the offset of the first bit; -1 if no offset came yet */
     int64_t latest;  /* the latest offset */
     int ended;
+    int complete;    /* 1 if each superseded offset from first to latest has its bit */
 } tl_superseded;
 
 /* Forget all offsets; keep the memory. */
@@ -28,6 +31,7 @@ static inline void tl_forget_superseded(tl_superseded *noted) {
     if (noted->count) memset(noted->words, 0, noted->count * sizeof *noted->words);
     noted->first = noted->latest = -1;
     noted->ended = 0;
+    noted->complete = 1;
 }
 
 static inline int tl_room_for_word(tl_superseded *noted, size_t index) {
@@ -56,13 +60,22 @@ static inline void tl_note_superseded(tl_superseded *noted, int64_t before, int6
     if (noted->first < 0) noted->first = offset;
     if (before < noted->first || before >= offset) return;
     bit = (size_t)(before - noted->first);
-    if (tl_room_for_word(noted, bit >> 6)) noted->words[bit >> 6] |= UINT64_C(1) << (bit & 63);
+    if (tl_room_for_word(noted, bit >> 6))
+        noted->words[bit >> 6] |= UINT64_C(1) << (bit & 63);
+    else
+        noted->complete = 0;
 }
 
 static inline int tl_is_superseded(const tl_superseded *noted, int64_t offset) {
     size_t bit = (size_t)(offset - noted->first);
     if (noted->first < 0 || offset < noted->first || bit >> 6 >= noted->count) return 0;
     return (int)(noted->words[bit >> 6] >> (bit & 63) & 1);
+}
+
+/* Return 1 if the key at `offset`, which was noted, certainly did not come again. */
+static inline int tl_is_latest(const tl_superseded *noted, int64_t offset) {
+    return noted->complete && noted->first >= 0 && offset >= noted->first && offset <= noted->latest &&
+           !tl_is_superseded(noted, offset);
 }
 
 /* Return 1 if [offset, last] has exactly `records` superseded offsets. */
