@@ -19,6 +19,7 @@ from kernel.reference import (
     encode,
     lz4,
     map_keys,
+    objects,
     offset_map,
     partition_keys,
     scan,
@@ -68,10 +69,12 @@ class Twin:
     partition_keys = staticmethod(kernel.partition_keys)
     filter_batches = staticmethod(kernel.filter_batches)
     pack_batches = staticmethod(kernel.pack_batches)
+    byte_strings = staticmethod(kernel.byte_strings)
+    named_tuples = staticmethod(kernel.named_tuples)
 
 
 PLAIN_MODULES = (
-    checksums, lz4, scan, decode, encode, validate, search, offset_map, map_keys, partition_keys, clean
+    checksums, lz4, scan, decode, encode, validate, search, offset_map, map_keys, partition_keys, clean, objects
 )  # fmt: skip
 NAMES = [name for name in vars(Twin) if name[0] != "_" and name != "id"]
 

@@ -14,6 +14,7 @@ from tidelog.kernel._log_offsets import LogOffsets
 from tidelog.kernel._lz4 import open_lz4_frames
 from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
+from tidelog.kernel._objects import byte_strings, named_tuples
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
@@ -58,6 +59,7 @@ __all__ = [
     "Stop",
     "TimeIndexEnd",
     "Validation",
+    "byte_strings",
     "continues",
     "crc32",
     "crc32c",
@@ -70,6 +72,7 @@ __all__ = [
     "last_sequence_of",
     "lookup_index",
     "lookup_index_above",
+    "named_tuples",
     "next_sequence",
     "open_lz4_frames",
     "pack_batches",

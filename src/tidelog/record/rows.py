@@ -7,45 +7,31 @@ possible instead of single records. Pure. Thread rule: any thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain, pairwise, repeat
-from typing import Any, Final, NamedTuple
+from itertools import chain, pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel import RecordColumns
+from tidelog.kernel import RecordColumns, byte_strings, named_tuples
 from tidelog.model import Header, Record, TimestampType
 from tidelog.record.internal_records.text import java_text
 
 Bytes = bytes | bytearray | memoryview
 HeaderLike = tuple[str, Bytes | None]
-Bools = npt.NDArray[np.bool_]
 
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 _TYPES: Final = {int(member): member for member in TimestampType}
-_BLOCK_ROWS: Final = 2_048
+_BLOCK_ROWS: Final = 256
 """The number of records that become Python objects in one step."""
 _MAX_DATA_BYTES: Final = 2**31 - 1
-
-_new_record: Final = partial(tuple.__new__, Record)
-_new_header: Final = partial(tuple.__new__, Header)
-
-
-class _Valid(NamedTuple):
-    """Masks of the strings that are not null, unpacked once; None for a column that was not decoded."""
-
-    keys: Bools | None
-    values: Bools | None
-    header_values: Bools | None
 
 
 def iter_records(columns: RecordColumns) -> Iterator[Record]:
     """Yield the records; a column that was not decoded gives None (headers: an empty tuple)."""
     size = len(columns)
-    valid = _Valid(columns.key_valid, columns.value_valid, columns.header_value_valid)
     starts = range(0, size, _BLOCK_ROWS)
-    return chain.from_iterable(_block(columns, valid, start, min(size, start + _BLOCK_ROWS)) for start in starts)
+    return chain.from_iterable(_block(columns, start, min(size, start + _BLOCK_ROWS)) for start in starts)
 
 
 def columns_from_records(records: Iterable[Record]) -> RecordColumns:
@@ -94,64 +80,44 @@ def columns_from_lists(
     return RecordColumns(**parts)
 
 
-def _block(columns: RecordColumns, valid: _Valid, start: int, end: int) -> Iterator[Record]:
+def _block(columns: RecordColumns, start: int, end: int) -> list[Record]:
     rows = slice(start, end)
-    fields = (
+    return named_tuples(
+        Record,
         columns.offset[rows].tolist(),
         columns.timestamp[rows].tolist(),
-        _timestamp_types(columns.timestamp_type[rows]),
-        _byte_strings(columns.key_offsets, columns.key_data, valid.keys, start, end),
-        _byte_strings(columns.value_offsets, columns.value_data, valid.values, start, end),
-        _header_tuples(columns, valid.header_values, start, end),
+        [_TYPES[type_] for type_ in columns.timestamp_type[rows].tolist()],
+        _byte_strings(columns.key_data, columns.key_offsets, columns.key_validity, start, end),
+        _byte_strings(columns.value_data, columns.value_offsets, columns.value_validity, start, end),
+        _header_tuples(columns, start, end),
     )
-    records: Iterator[Record] = map(_new_record, zip(*fields, strict=True))
-    return records
 
 
 def _byte_strings(
-    offsets: npt.NDArray[np.int32] | None,
     data: memoryview | None,
-    valid: Bools | None,
+    offsets: npt.NDArray[np.int32] | None,
+    validity: npt.NDArray[np.uint8] | None,
     start: int,
     end: int,
-) -> Iterable[bytes | None]:
-    if offsets is None or data is None or valid is None:
-        return repeat(None, end - start)
-    whole, bounds = _cut(offsets, data, start, end)
-    if valid[start:end].all():
-        return [whole[low:high] for low, high in bounds]
-    flags = valid[start:end].tolist()
-    return [whole[low:high] if flag else None for (low, high), flag in zip(bounds, flags, strict=True)]
+) -> list[bytes | None]:
+    if data is None or offsets is None:
+        return [None] * (end - start)
+    return byte_strings(data, offsets, validity, start, end)
 
 
-def _cut(
-    offsets: npt.NDArray[np.int32], data: memoryview, start: int, end: int
-) -> tuple[bytes, Iterator[tuple[int, int]]]:
-    """Return the bytes of the strings [start, end), and the bounds of each string in them."""
-    bounds = offsets[start : end + 1]
-    return bytes(data[bounds[0] : bounds[-1]]), pairwise((bounds - bounds[0]).tolist())
-
-
-def _timestamp_types(types: npt.NDArray[np.int8]) -> Iterable[TimestampType]:
-    if (types == types[0]).all():
-        return repeat(_TYPES[int(types[0])], len(types))
-    return [_TYPES[type_] for type_ in types.tolist()]
-
-
-def _header_tuples(columns: RecordColumns, valid: Bools | None, start: int, end: int) -> Iterable[tuple[Header, ...]]:
+def _header_tuples(columns: RecordColumns, start: int, end: int) -> list[tuple[Header, ...]]:
     if columns.header_offsets is None or columns.header_key_offsets is None or columns.header_key_data is None:
-        return repeat(_NO_HEADERS, end - start)
+        return [_NO_HEADERS] * (end - start)
     bounds = columns.header_offsets[start : end + 1]
     first, last = int(bounds[0]), int(bounds[-1])
     if first == last:
-        return repeat(_NO_HEADERS, end - start)
-    whole, key_bounds = _cut(columns.header_key_offsets, columns.header_key_data, first, last)
-    if columns.header_keys_are_utf8:
-        keys = [whole[low:high].decode() for low, high in key_bounds]
-    else:
-        keys = [java_text(whole[low:high]) for low, high in key_bounds]
-    values = _byte_strings(columns.header_value_offsets, columns.header_value_data, valid, first, last)
-    headers: tuple[Header, ...] = tuple(map(_new_header, zip(keys, values, strict=True)))
+        return [_NO_HEADERS] * (end - start)
+    encoded = byte_strings(columns.header_key_data, columns.header_key_offsets, None, first, last)
+    decode = bytes.decode if columns.header_keys_are_utf8 else java_text
+    values = _byte_strings(
+        columns.header_value_data, columns.header_value_offsets, columns.header_value_validity, first, last
+    )
+    headers = tuple(named_tuples(Header, [decode(key) for key in encoded if key is not None], values))
     return [headers[low:high] for low, high in pairwise((bounds - first).tolist())]
 
 
