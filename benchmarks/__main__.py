@@ -19,7 +19,21 @@ from benchmarks.datasets import CACHE
 from benchmarks.measure import Outcome, Unit, measure
 
 _LOG_ROWS = ("append", "scan", "decode", "recover", "load", "compact", "dump", "verify", "spark", "audits", "startup")
-_SERVER_ROWS = ("produce", "consume", "librdkafka", "tls", "start", "idle", "mirror", "replicate", "failover", "web")
+_SERVER_ROWS = (
+    "produce",
+    "consume",
+    "librdkafka",
+    "records",
+    "producers",
+    "partitions",
+    "tls",
+    "start",
+    "idle",
+    "mirror",
+    "replicate",
+    "failover",
+    "web",
+)
 ROWS = _LOG_ROWS + _SERVER_ROWS
 """Each row is a module with ``cases`` for the driver, and ``run`` (``prepare``, ``finish``) for our worker's part."""
 

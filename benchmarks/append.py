@@ -41,11 +41,11 @@ _log: PartitionLog | None = None
 def cases(bench: Bench) -> Iterator[Case]:
     worker = bench.ours
     for data_set, name, producer_id, batches_a_call, target in (
-        (HUNDRED, "100 × 100 B records a batch", NO_PRODUCER, 1, 1.0),
-        (HUNDRED, "100 × 100 B records a batch, idempotent producer", 1, 1, 1.0),
-        (THOUSAND, "100 × 1 KB records a batch", NO_PRODUCER, 1, 1.0),
-        (SINGLE, "1 record of 100 B a batch, one by one", NO_PRODUCER, 1, 0.15),
-        (SINGLE, f"1 record of 100 B a batch, bulk append of {BULK_BATCHES:,}", NO_PRODUCER, BULK_BATCHES, 1.0),
+        (HUNDRED, "100 × 100 B records a batch", NO_PRODUCER, 1, 1.3),
+        (HUNDRED, "100 × 100 B records a batch, idempotent producer", 1, 1, 1.2),
+        (THOUSAND, "100 × 1 KB records a batch", NO_PRODUCER, 1, 1.2),
+        (SINGLE, "1 record of 100 B a batch, one by one", NO_PRODUCER, 1, 0.9),
+        (SINGLE, f"1 record of 100 B a batch, bulk append of {BULK_BATCHES:,}", NO_PRODUCER, BULK_BATCHES, 5.0),
     ):
         source = bench.data.directory(data_set) / "bench-0"
         directory = bench.directory()

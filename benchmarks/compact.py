@@ -62,8 +62,8 @@ def cases(bench: Bench) -> Iterator[Case]:
     for keys, codec, target in (
         (1_000_000, "none", 10.0),
         (10_000, "none", 10.0),
-        (1_000_000, "lz4", 10.0),
-        (10_000, "lz4", 10.0),
+        (1_000_000, "lz4", None),
+        (10_000, "lz4", None),
         (1_000_000, "gzip", None),
         (1_000_000, "snappy", None),
         (1_000_000, "zstd", None),

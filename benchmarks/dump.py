@@ -34,7 +34,7 @@ def cases(bench: Bench) -> Iterator[Case]:
         name="--deep-iteration, the same text",
         peer=lambda: bench.java_tools.do("dump", segment, "-", SWITCH),
         ours=lambda: worker.do("dump", segment, "/dev/stdout"),
-        target=3.0,
+        target=4.0,
         check=check,
     )
 

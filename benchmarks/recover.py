@@ -27,9 +27,9 @@ LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024
 def cases(bench: Bench) -> Iterator[Case]:
     worker = bench.ours
     for data_set, name, threads, peer_threads, target in (
-        (HUNDRED, "100 records a batch, one thread", 1, 1, 3.0),
+        (HUNDRED, "100 records a batch, one thread", 1, 1, 2.4),
         (SINGLE, "1 record a batch, one thread", 1, 1, 15.0),
-        (MANY, "100 records a batch, 4 partitions, all cores", 0, KAFKA_DEFAULT_THREADS, 3.0),
+        (MANY, "100 records a batch, 4 partitions, all cores", 0, KAFKA_DEFAULT_THREADS, 1.9),
     ):
         theirs_directory, our_directory = (
             linked_copy(bench.data.directory(data_set), bench.directory() / side) for side in ("kafka", "tidelog")

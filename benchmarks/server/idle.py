@@ -16,7 +16,7 @@ from benchmarks.server.brokers import TidelogBroker, renew_topic
 from benchmarks.server.process import core_seconds, resident_bytes
 from benchmarks.worker import Done
 
-CONNECTIONS = 1000
+CONNECTIONS = 10_000
 PARTITIONS = 500
 LIMIT_PERCENT = 1.0
 _WINDOW_S = 5.0
@@ -29,7 +29,7 @@ Come = Callable[[TidelogBroker, ExitStack], None]
 
 def cases(bench: Bench) -> Iterator[Case]:
     for name, come, limit_mb in (
-        (f"{CONNECTIONS:,} idle connections", _connect, 32),
+        (f"{CONNECTIONS:,} idle connections", _connect, 64),
         (f"{PARTITIONS} idle partitions", _create, 20),
     ):
         idle = _Idle(bench, come)

@@ -48,7 +48,7 @@ class Flow:
         return self.records * self.record_bytes
 
 
-_PRODUCED = (
+PRODUCED = (
     Flow(name="100 B records", records=1_000_000, record_bytes=100, target=1.3, cpu_target=4.0),
     Flow(name="1 KB records", records=300_000, record_bytes=1000, target=1.2, cpu_target=2.0),
     Flow(
@@ -59,12 +59,12 @@ _PRODUCED = (
         cpu_target=3.3,
     ),
 )
-_CONSUMED = tuple(replace(flow, target=None, cpu_target=3.3) for flow in _PRODUCED[:2])
+_CONSUMED = tuple(replace(flow, target=None, cpu_target=3.3) for flow in PRODUCED[:2])
 
 
 def cases(bench: Bench) -> Iterator[Case]:
     kafka, ours = (_Side(side.server) for side in (bench.brokers.kafka, bench.brokers.tidelog))
-    for name, flows, run in (("produce", _PRODUCED, _Side.produce), ("consume", _CONSUMED, _Side.consume)):
+    for name, flows, run in (("produce", PRODUCED, _Side.produce), ("consume", _CONSUMED, _Side.consume)):
         for flow in flows:
             scaled = replace(flow, records=max(1000, round(flow.records * bench.scale)))
             yield from _cases_of(f"{name}, {flow.name}", scaled, run, kafka, ours)
@@ -93,12 +93,8 @@ class _Side:
 
     def produce(self, name: str, flow: Flow) -> Done:
         """Write the flow to a new topic. The time ends with the last response."""
-        renew_topic(self._server, flow.topic)
-        producer = Producer(
-            {"bootstrap.servers": self._server.bootstrap, "acks": "all", **_QUEUE, **dict(flow.options)}
-        )
-        producer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
-        return self._measured(name, flow, lambda: _produce(producer, flow))
+        producer = producer_of(self._server, flow)
+        return self._measured(name, flow, lambda: produce(producer, flow))
 
     def consume(self, name: str, flow: Flow) -> Done:
         """Read the records that ``produce`` has written last."""
@@ -118,7 +114,16 @@ class _Side:
         return Done(seconds=seconds, bytes=flow.bytes, records=flow.records)
 
 
-def _produce(producer: Producer, flow: Flow) -> None:
+def producer_of(server: Server, flow: Flow) -> Producer:
+    """Return a connected producer for a new topic of the flow."""
+    renew_topic(server, flow.topic)
+    producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", **_QUEUE, **dict(flow.options)})
+    producer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
+    return producer
+
+
+def produce(producer: Producer, flow: Flow) -> None:
+    """Write the flow, and return with the last response."""
     value = b"v" * flow.record_bytes
     for number in range(flow.records):
         producer.produce(flow.topic, value, on_delivery=require_no_error)

@@ -20,7 +20,7 @@ def cases(bench: Bench) -> Iterator[Case]:
             name=f"ProducerPerformance, {load.name}, acks=all",
             peer=lambda load=load: kafka.produce(load),
             ours=lambda load=load: ours.produce(load),
-            target=1.8,
+            target=1.2,
             most_warm_ups=1,
             note=lambda times, load=load: ours.note(load, times),
         )
@@ -28,6 +28,5 @@ def cases(bench: Bench) -> Iterator[Case]:
             name=f"ProducerPerformance, {load.name}, acks=all: mean latency",
             peer=kafka.latencies[load].pop,
             ours=ours.latencies[load].pop,
-            target=10.0,
             most_warm_ups=0,
         )

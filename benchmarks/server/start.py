@@ -21,9 +21,9 @@ from tidelog.protocol.frames import length_prefix
 from tidelog.protocol.headers import write_request_header
 from tidelog.testing.broker import Broker as TestsBroker
 
-LIMIT_MS = 500
+LIMIT_MS = 400
 LIMIT_IN_TESTS_MS = 300
-LIMIT_MB = 120
+LIMIT_MB = 80
 _REQUEST = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
 _PATIENCE_S = 60
 _RETRY_S = 0.002

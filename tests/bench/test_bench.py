@@ -88,11 +88,17 @@ def test_the_cost_of_a_read_grows_no_faster_than_the_data(tmp_path: Path, monkey
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_rows_of_the_broker_run(tmp_path: Path) -> None:
-    rows = run_bench(tmp_path, "produce,consume,tls,start,idle,mirror,replicate,failover")
+    rows = run_bench(
+        tmp_path, "produce,consume,librdkafka,records,producers,partitions,tls,start,idle,mirror,replicate,failover"
+    )
     figures = {row: [set(case["tidelog"]) for case in result["cases"]] for row, result in rows.items()}  # type: ignore[attr-defined]
     assert figures == {
         "produce": [{"seconds"}] * 4,
         "consume": [{"seconds"}] * 2,
+        "librdkafka": [{"seconds"}, {"cpu_seconds_a_gb"}] * 5,
+        "records": [{"seconds"}] * 2,
+        "producers": [{"seconds"}, {"cpu_seconds_a_gb"}],
+        "partitions": [{"seconds"}] * 3,
         "tls": [{"seconds"}] * 4,
         "start": [{"seconds"}, {"seconds"}, {"megabytes"}],
         "idle": [{"megabytes"}, {"percent"}] * 2,
