@@ -7,14 +7,22 @@ then builds them once in place.
 """
 
 import os
+import shutil
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 KERNEL = Path("src/tidelog/kernel")
 COMPILE_FLAGS = ["-fno-strict-aliasing", "-Wno-unreachable-code"]
 if "-O" not in os.environ.get("CFLAGS", ""):  # keep a level that the caller sets
     COMPILE_FLAGS.append("-O3")
+NEEDS_A_COMPILER = "tidelog's kernels are C and need a compiler"
+ADVICE = (
+    "On Debian: apt-get install gcc libc6-dev python3-dev. Or install a wheel, which 'pip wheel .' makes on a machine"
+    " with a compiler and the same version of Python."
+)
 
 
 def kernel_extensions() -> list[Extension]:
@@ -42,4 +50,20 @@ def kernel_extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=kernel_extensions(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
+class BuildKernels(build_ext):
+    """The usual build, which first looks for the compiler and Python's headers."""
+
+    def build_extensions(self) -> None:
+        compiler = self.compiler.compiler_so[0]
+        if shutil.which(compiler) is None:
+            raise SystemExit(f"{NEEDS_A_COMPILER}: there is no {compiler!r}. {ADVICE}")
+        if not Path(sysconfig.get_path("include"), "Python.h").exists():
+            raise SystemExit(f"{NEEDS_A_COMPILER} and Python's headers: there is no Python.h. {ADVICE}")
+        super().build_extensions()
+
+
+setup(
+    ext_modules=kernel_extensions(),
+    cmdclass={"build_ext": BuildKernels},
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

@@ -137,3 +137,37 @@ def test_the_installed_command_runs(bare: Path, golden: Callable[..., Path], tmp
 def test_importing_needs_neither_numpy_nor_arrow(bare: Path, tmp_path: Path) -> None:
     script = "import sys, tidelog; print(sorted({'numpy', 'pyarrow', 'click', 'rich'} & set(sys.modules)))"
     assert run(bare, "-I", "-c", script, cwd=tmp_path).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "include", "missing"),
+    [("no-such-compiler", None, "there is no 'no-such-compiler'"), ("true", "/nowhere", "there is no Python.h")],
+)
+def test_a_build_without_a_compiler_is_refused_in_a_sentence(
+    tmp_path: Path, compiler: str, include: str | None, missing: str
+) -> None:
+    """The second case runs with headers elsewhere, as on a machine without the package of the headers."""
+    kernel = tmp_path / "src" / "tidelog" / "kernel"
+    kernel.mkdir(parents=True)
+    (kernel / "_nothing.pyx").write_text("# cython: language_level=3\n")
+    script = "import sysconfig, runpy, sys; sys.argv = ['setup.py', 'build_ext']\n"
+    if include is not None:
+        script += f"sysconfig.get_path = lambda *_arguments, **_variables: {include!r}\n"
+    script += f"runpy.run_path({str(ROOT / 'setup.py')!r})"
+    environment = {**os.environ, "CC": compiler}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert missing in done.stderr
+    assert "apt-get install gcc" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_package_without_kernels_names_them(tmp_path: Path) -> None:
+    for path in project_files():
+        if path.is_relative_to("src") and path.suffix == ".py":
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes((ROOT / path).read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    command = [sys.executable, "-c", "import tidelog; tidelog.open_directory('.', read_only=True)"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "ImportError: the kernels of this tidelog are not compiled for Python 3." in done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from real_kafka.java import DUMP_LOG_SEGMENTS, OLDER, OLDER_DUMP_LOG_SEGMENTS, TOOLS, java_command
@@ -35,6 +37,7 @@ CLASSES = {
 }
 
 WITHOUT_BROKER = frozenset({"kafka-dump-log", "kafka-storage"})
+_PATIENCE_S = 120
 
 
 class Run(NamedTuple):
@@ -94,3 +97,16 @@ class KafkaTools:
         done = self.run(tool, *arguments, standard_input=standard_input)
         assert done.code == 0, done
         return done.lines
+
+    def told_when(self, is_so: Callable[[list[str]], bool], tool: str, *arguments: str) -> list[str]:
+        """Run a tool again until its lines are right, and return them.
+
+        A controller responds to a change once it is committed. A broker's metadata has it a little later.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            done = self.run(tool, *arguments)
+            if done.code == 0 and is_so(done.lines):
+                return done.lines
+            assert time.monotonic() < deadline, done
+            time.sleep(0.05)
