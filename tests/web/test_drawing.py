@@ -138,6 +138,18 @@ def test_numbers_are_plain_decimals(x: float, y: float, width: float) -> None:
         assert math.isclose(float(text), expected, rel_tol=0, abs_tol=0.0051)
 
 
+@given(st.floats(0, 200), st.integers(0, 2**53))
+@example(190.0, 1_234_567_890_123)
+def test_the_text_of_a_tick_stays_within_the_picture(x: float, value: int) -> None:
+    drawing = Drawing(200, 50, title="", description="")
+    drawing.tick_text(x, 40, f"{value:,}")
+    (text,) = drawn(drawing).iter("text")
+    half = 3.5 * len(f"{value:,}")
+    middle = float(text.attrib["x"])
+    assert half <= middle <= 200 - half
+    assert middle == pytest.approx(x, abs=0.01) or min(x, 200 - x) < half
+
+
 @given(st.lists(st.integers(0, 2**63), max_size=30))
 def test_bars_have_all_items_within_the_picture(sizes: list[int]) -> None:
     items = [{"topic": f"<{number}>" * 20, "bytes": size} for number, size in enumerate(sizes)]

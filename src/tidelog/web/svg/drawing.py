@@ -29,6 +29,8 @@ PATTERNS: Final[Mapping[str, str]] = {
 }
 """The lines of each pattern in a tile of 8 by 8."""
 
+_CHARACTER: Final = 7.0
+"""The most that a digit of a tick takes."""
 _numbers = itertools.count(1)
 
 
@@ -37,6 +39,7 @@ class Drawing:
 
     def __init__(self, width: float, height: float, *, title: str, description: str) -> None:
         self._id = f"drawing-{next(_numbers)}"
+        self._width = width
         self._root = ElementTree.Element(
             "svg",
             {
@@ -83,6 +86,11 @@ class Drawing:
         """Write a text at its base line. ``anchor`` is start, middle or end; ``style`` is a class."""
         place = {"x": _number(x), "y": _number(y), "text-anchor": anchor, "class": f"text-{style}"}
         self._add("text", place).text = _clean(text)
+
+    def tick_text(self, x: float, y: float, text: str) -> None:
+        """Write the text of a tick with its middle at ``x``, or nearer to the picture's middle if it would leave it."""
+        half = _CHARACTER * len(text) / 2
+        self.text(min(max(x, half), self._width - half), y, text, anchor="middle", style="faint")
 
     @contextmanager
     def mark(self, item: Mapping[str, object], *, tip: str = "", url: str | None = None) -> Iterator[None]:

@@ -27,7 +27,7 @@ class OffsetLanes:
         for tick in self.scale.ticks(6):
             x = self.scale.at(tick)
             self.drawing.line(x, _TOP - 4, x, self._bottom + 4, "grid")
-            self.drawing.text(x, self._bottom + 18, f"{int(tick):,}", anchor="middle", style="faint")
+            self.drawing.tick_text(x, self._bottom + 18, f"{int(tick):,}")
         for number, label in enumerate(labels):
             short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
             self.drawing.text(LEFT - 10, self.top(number) + 12, short, anchor="end")

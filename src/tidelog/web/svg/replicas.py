@@ -82,9 +82,7 @@ def _draw_axis(drawing: Drawing, scale: Scale, bottom: int) -> None:
     for tick in scale.ticks(6):
         x = scale.at(tick)
         drawing.line(x, _TOP, x, bottom + 4, "grid")
-        drawing.text(
-            min(max(x, _LABELS + 20), _WIDTH - 40), bottom + 18, f"{tick:,.0f}", anchor="middle", style="faint"
-        )
+        drawing.tick_text(x, bottom + 18, f"{tick:,.0f}")
 
 
 def _draw_lane(

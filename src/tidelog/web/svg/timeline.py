@@ -73,7 +73,7 @@ def _draw_axis(drawing: Drawing, scale: Scale, kinds: Sequence[str], bottom: int
     for value, text in ticks:
         x = scale.at(value)
         drawing.line(x, _TOP, x, bottom + 5, "grid")
-        drawing.text(min(max(x, _LABELS + 30), _WIDTH - 34), bottom + 19, text, anchor="middle", style="faint")
+        drawing.tick_text(x, bottom + 19, text)
 
 
 def _draw_mark(drawing: Drawing, mark: Row, x: float, room: float, bottom: int, tip: str, url: str | None) -> None:
