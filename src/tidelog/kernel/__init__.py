@@ -3,17 +3,8 @@
 Every kernel has a plain twin in ``tests/kernel/reference``, and one test suite runs over both.
 """
 
-from sys import version_info
-
-try:
-    from tidelog.kernel._clean import filter_batches, pack_batches
-except ModuleNotFoundError as error:
-    if error.name != "tidelog.kernel._clean":
-        raise
-    raise ImportError(
-        f"the kernels of this tidelog are not compiled for Python {version_info.major}.{version_info.minor}: install a"
-        " wheel for it, or compile them in a clone (make venv)"
-    ) from None
+import tidelog.kernel.compiled  # noqa: F401  # first, since it names the missing kernels
+from tidelog.kernel._clean import filter_batches, pack_batches
 from tidelog.kernel._crc import crc32, crc32c, crc32c_implementations
 from tidelog.kernel._decode import ColumnDecoder
 from tidelog.kernel._encode import ColumnEncoder, encode_batch, encode_payload
