@@ -32,6 +32,7 @@
 #define TL_LANE_SHORT 128 /* bytes per lane for the rest after the main loop */
 #define TL_VECTOR 64
 #define TL_STEP (4 * TL_VECTOR) /* bytes of a step of the main loop with vectors */
+#define TL_VECTORS_FROM 6144    /* for fewer bytes, vectors are slower: their first use has a cost of its own */
 
 typedef uint32_t (*tl_crc_function)(uint32_t state, const uint8_t *p, size_t n);
 
@@ -210,7 +211,6 @@ TL_VECTOR_TARGET static uint32_t tl_crc32c_by_vectors(uint32_t state, const uint
     __m512i sums[4], powers = tl_powers(tl_move_step);
     uint64_t last[8];
     int i;
-    if (n < 2 * TL_STEP) return tl_crc32c_hardware(state, p, n);
     for (i = 0; i < 4; i++) sums[i] = _mm512_loadu_si512(p + i * TL_VECTOR);
     sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
     for (p += TL_STEP, n -= TL_STEP; n >= TL_STEP; p += TL_STEP, n -= TL_STEP)
@@ -218,9 +218,15 @@ TL_VECTOR_TARGET static uint32_t tl_crc32c_by_vectors(uint32_t state, const uint
     powers = tl_powers(tl_move_vector);
     for (i = 1; i < 4; i++) sums[i] = tl_move_vectors(sums[i - 1], powers, sums[i]);
     _mm512_storeu_si512(last, sums[3]); /* bytes with the same CRC as all bytes before them */
+    _mm256_zeroupper(); /* otherwise all later SSE code of the process is slow; the compiler leaves it out here */
     state = 0;
     for (i = 0; i < 8; i++) state = (uint32_t)_mm_crc32_u64(state, last[i]);
     return tl_crc32c_hardware(state, p, n);
+}
+
+/* The choice by size has a function of its own, because the other one fills a vector register at its beginning. */
+static uint32_t tl_crc32c_by_size(uint32_t state, const uint8_t *p, size_t n) {
+    return n < TL_VECTORS_FROM ? tl_crc32c_hardware(state, p, n) : tl_crc32c_by_vectors(state, p, n);
 }
 #endif
 
@@ -244,7 +250,7 @@ static void tl_checksums_start(void) {
     if (tl_crc32c_in_hardware() && tl_crc32c_by_vectors_runs()) {
         tl_fill_move(tl_move_vector, TL_VECTOR);
         tl_fill_move(tl_move_step, TL_STEP);
-        tl_crc32c_chosen = tl_crc32c_by_vectors;
+        tl_crc32c_chosen = tl_crc32c_by_size;
         tl_crc32c_chosen_name = "avx512";
     }
 #endif
