@@ -54,6 +54,7 @@ from tidelog.server.replicas.replication_quota import broker_rate
 from tidelog.server.replicas.replication_settings import ReplicationSettings
 from tidelog.server.security.scram_exchange import NO_CREDENTIALS
 from tidelog.server.topics.automatic_topics import AutomaticTopics
+from tidelog.server.topics.kept_topics import KeptTopics
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
@@ -102,6 +103,7 @@ class Broker(ClusterNode):
         if controller_service is not None:
             self.controller_service = controller_service(self)
         self.automatic_topics = AutomaticTopics(self)
+        self.kept_topics = KeptTopics()
         self.route: Route = direct
         """The way to the other nodes. Tests may replace it before the start."""
         self.selects_by_rack = selects_by_rack(config)

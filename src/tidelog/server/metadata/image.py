@@ -139,10 +139,13 @@ class MetadataImage:
     """The delegation tokens by kind and identity."""
     skipped_records: list[SkippedRecord] = field(default_factory=list)
     """Skipped records of a later release. An image with some is only for reading: see ``directory_check``."""
+    revision: int = field(default=0, compare=False)
+    """The number of records that were applied. The topics and brokers are the same until it grows."""
 
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """Apply one record. An error changes nothing. Raise CorruptRecordError if the record contradicts the image, and
         UnsupportedFormatError if a later release may have written it."""
+        self.revision += 1
         if record.name == NEWER_RECORD:
             kind, version = record.fields["type"], record.fields["version"]
             raise UnsupportedFormatError(f"a metadata record ({kind}, version {version}) is not known")

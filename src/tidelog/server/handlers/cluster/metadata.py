@@ -34,6 +34,7 @@ from tidelog.protocol.metadata import (
     MetadataResponseTopic,
     write_metadata_response,
     write_partition,
+    write_topics,
 )
 from tidelog.protocol.topic_name import is_legal
 from tidelog.server.authorization.authorizer import Authorizer
@@ -57,16 +58,6 @@ _NO_CONTROLLER = -1
 def handle(broker: Broker, context: RequestContext, request: wire.MetadataRequest) -> Response:
     image, version = broker.metadata.image, context.version
     _check(request, version)
-    names, unknown_ids = _wanted(image, request, version)
-    is_of_all = _is_of_all(request, version)
-    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names, log_denial=not is_of_all)
-    missing = [name for name in names if name in shown and name not in image.topics]
-    uncreatable: Collection[str] = ()
-    if missing and request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
-        uncreatable = _uncreatable(broker.authorizer, context, missing)
-        missing = [name for name in missing if name not in uncreatable]
-        broker.automatic_topics.create(filter(is_legal, missing))
-    hidden = [] if is_of_all else [name for name in names if name not in shown]
     viewpoint = Viewpoint(
         image=image,
         listener=context.listener,
@@ -74,24 +65,16 @@ def handle(broker: Broker, context: RequestContext, request: wire.MetadataReques
         names_listeners=version >= _FIRST_THAT_KNOWS_LISTENERS,
     )
     operations = _Operations(broker.authorizer, context, is_asked=request.include_topic_authorized_operations)
+    if _is_of_all(request, version):
+        topics = _all_topics(broker, context, viewpoint, operations)
+    else:
+        topics = _some_topics(broker, context, request, viewpoint, operations)
     wants_operations = request.include_cluster_authorized_operations and version < _FIRST_WITHOUT_CLUSTER_OPERATIONS
-    partitions = _EncodedPartitions(viewpoint, version)
-    brokers = _nodes(viewpoint)
     response = MetadataResponse(
-        brokers=brokers,
+        brokers=_nodes(viewpoint),
         cluster_id=image.cluster_id,
         controller_id=viewpoint.any_node(),
-        topics=[
-            *map(_unknown_id, unknown_ids),
-            *(
-                _topic(image.topics[name], partitions, operations)
-                for name in names
-                if name in shown and name in image.topics
-            ),
-            *(_missing(name, operations) for name in missing),
-            *(_denied(name, is_internal=name in INTERNAL_TOPICS) for name in uncreatable),
-            *(_hidden(image, request, name) for name in hidden),
-        ],
+        topics=topics,
         cluster_authorized_operations=operations.on_cluster() if wants_operations else NOT_REQUESTED,
         throttle_time=broker.quotas.throttle(context),
     )
@@ -107,6 +90,55 @@ def refuse(context: RequestContext, request: wire.MetadataRequest, error: Tidelo
             {"error_code": code, "name": asked.name or "", "topic_id": asked.topic_id} for asked in request.topics or ()
         ],
     }
+
+
+def _all_topics(broker: Broker, context: RequestContext, viewpoint: Viewpoint, operations: _Operations) -> bytes:
+    """Return the encoded topics that the client may describe. Without an authorizer all clients get the same."""
+    image, version = viewpoint.image, context.version
+
+    def encode() -> bytes:
+        names = sorted(image.topics)
+        shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names, log_denial=False)
+        partitions = _EncodedPartitions(viewpoint, version)
+        return write_topics(
+            version, [_topic(image.topics[name], partitions, operations) for name in names if name in shown]
+        )
+
+    if broker.authorizer.is_on:
+        return encode()
+    return broker.kept_topics.get(image, (version, context.listener, operations.is_asked), encode)
+
+
+def _some_topics(
+    broker: Broker,
+    context: RequestContext,
+    request: wire.MetadataRequest,
+    viewpoint: Viewpoint,
+    operations: _Operations,
+) -> bytes:
+    """Return the encoded topics of a request that names them. Missing ones may be created."""
+    image, version = viewpoint.image, context.version
+    names, unknown_ids = _wanted(image, request)
+    shown = broker.authorizer.allowed(context, Operation.DESCRIBE, topic, names)
+    missing = [name for name in names if name in shown and name not in image.topics]
+    uncreatable: Collection[str] = ()
+    if missing and request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable"):
+        uncreatable = _uncreatable(broker.authorizer, context, missing)
+        missing = [name for name in missing if name not in uncreatable]
+        broker.automatic_topics.create(filter(is_legal, missing))
+    partitions = _EncodedPartitions(viewpoint, version)
+    topics = [
+        *map(_unknown_id, unknown_ids),
+        *(
+            _topic(image.topics[name], partitions, operations)
+            for name in names
+            if name in shown and name in image.topics
+        ),
+        *(_missing(name, operations) for name in missing),
+        *(_denied(name, is_internal=name in INTERNAL_TOPICS) for name in uncreatable),
+        *(_hidden(image, request, name) for name in names if name not in shown),
+    ]
+    return write_topics(version, topics)
 
 
 def _check(request: wire.MetadataRequest, version: int) -> None:
@@ -126,10 +158,8 @@ def _is_of_all(request: wire.MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _wanted(image: MetadataImage, request: wire.MetadataRequest, version: int) -> tuple[list[str], list[uuid.UUID]]:
+def _wanted(image: MetadataImage, request: wire.MetadataRequest) -> tuple[list[str], list[uuid.UUID]]:
     """Return the requested topic names, existing or not, and the unknown ids."""
-    if _is_of_all(request, version):
-        return sorted(image.topics), []
     asked_for = request.topics or ()
     ids = dict.fromkeys(asked.topic_id for asked in asked_for if asked.topic_id is not None)
     if not ids:
@@ -151,10 +181,10 @@ class _Operations:
     def __init__(self, authorizer: Authorizer, context: RequestContext, *, is_asked: bool) -> None:
         self._authorizer = authorizer
         self._context = context
-        self._is_asked = is_asked
+        self.is_asked = is_asked
 
     def on_topic(self, name: str) -> int:
-        return self._authorizer.operations(self._context, topic(name)) if self._is_asked else NOT_REQUESTED
+        return self._authorizer.operations(self._context, topic(name)) if self.is_asked else NOT_REQUESTED
 
     def on_cluster(self) -> int:
         may_see = self._authorizer.allows(self._context, Operation.DESCRIBE, CLUSTER)
