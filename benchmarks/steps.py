@@ -17,20 +17,16 @@ from pathlib import Path
 
 from benchmarks.append import sent_batches
 from benchmarks.bench import Bench
-from benchmarks.datasets import CACHE, HUNDRED
+from benchmarks.datasets import CACHE, HUNDRED, SINGLE
 from benchmarks.report import README
 from tidelog import open_log
 from tidelog.kernel import scan_batches, validate_batches
 from tidelog.runtime import SystemClock
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.append.append_rules import AppendRules
-from tidelog.storage.log.append.append_validation import analyze, assign_offsets
-from tidelog.storage.log.append.batch_write import write_single
-from tidelog.storage.log.append.producer_check import Appender
 from tidelog.storage.log.load.open_request import OpenRequest
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
-from tidelog.storage.producer import AppendOrigin
 
 BEGIN, END = "<!-- steps: begin -->", "<!-- steps: end -->"
 ROUNDS = 7
@@ -46,11 +42,12 @@ def main() -> None:
     scale = parser.parse_args().scale
     CACHE.mkdir(parents=True, exist_ok=True)
     with Bench(scale=scale) as bench, tempfile.TemporaryDirectory(dir=CACHE) as home:
-        partition = bench.data.directory(HUNDRED) / "bench-0"
         lines = ["| step | time |", "|---|---|"]
-        batches = sent_batches(partition, producer_id=-1)[:BATCHES]
-        for name, seconds in _measured(_append_steps(batches, Path(home))):
-            lines.append(f"| append, 100 × 100 B records: {name} | {seconds / len(batches) * 1e6:.1f} µs a batch |")
+        for data_set, batch in ((HUNDRED, "100 × 100 B records"), (SINGLE, "1 record of 100 B")):
+            batches = sent_batches(bench.data.directory(data_set) / "bench-0", producer_id=-1)[:BATCHES]
+            for name, seconds in _measured(_append_steps(batches, Path(home) / f"{len(batches[0])}-0")):
+                lines.append(f"| append, {batch}: {name} | {seconds / len(batches) * 1e6:.1f} µs a batch |")
+        partition = bench.data.directory(HUNDRED) / "bench-0"
         size = sum(path.stat().st_size for path in partition.glob("*.log"))
         for name, seconds in _measured(_read_steps(partition)):
             lines.append(f"| read, 100 × 100 B records a batch: {name} | {seconds / size * 1e9:.2f} ns a byte |")
@@ -71,16 +68,14 @@ def _measured(steps: Iterator[Step]) -> Iterator[tuple[str, float]]:
         yield name, min(times)
 
 
-def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
+def _append_steps(batches: list[bytearray], directory: Path) -> Iterator[Step]:
     clock = SystemClock()
-    request = OpenRequest(fs=LOCAL, directory=home / "t-0", clock=clock, config=LogConfig(), clean_shutdown=True)
+    request = OpenRequest(fs=LOCAL, directory=directory, clock=clock, config=LogConfig(), clean_shutdown=True)
     log = PartitionLog.open(request)
-    rules, now_ms = AppendRules.of(request.config), clock.now_ms()
-    appender = Appender(AppendOrigin.CLIENT)
-    ready = [analyze(batch, rules, AppendOrigin.CLIENT, now_ms=now_ms) for batch in batches]
+    rules, now_ms, first_offset = AppendRules.of(request.config), clock.now_ms(), bytes(8)
 
     def write() -> None:
-        with LOCAL.open(home / "raw", write=True, create=True) as file:
+        with LOCAL.open(directory / "raw", write=True, create=True) as file:
             position = file.size
             for batch in batches:
                 position += os.pwrite(file.fileno(), batch, position)
@@ -89,18 +84,6 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
         for batch in batches:
             validate_batches(batch, rules.of_clients, 0, -1, now_ms)
 
-    def analysis() -> None:
-        for batch in batches:
-            analyze(batch, rules, AppendOrigin.CLIENT, now_ms=now_ms)
-
-    def offsets() -> None:
-        for analyzed in ready:
-            assign_offsets(analyzed, first_offset=0, leader_epoch=0, now_ms=now_ms)
-
-    def written() -> None:
-        for batch in batches:
-            write_single(log._state, batch, log._state.offsets.log_end.message_offset + 99, now_ms, appender)
-
     def whole() -> None:
         for batch in batches:
             batch[:8] = first_offset  # base offset 0, as a producer sends it
@@ -108,12 +91,6 @@ def _append_steps(batches: list[bytearray], home: Path) -> Iterator[Step]:
 
     yield "the write alone (`pwrite`, into new pages)", write
     yield "records and CRC checked (kernel)", check
-    yield "the same with what surrounds it (`analyze`)", analysis
-    yield "offsets and epoch (`assign_offsets`)", offsets
-    first_offset = bytes(8)
-    batches[0][:8] = first_offset
-    log.append_as_leader(batches[0], leader_epoch=0)  # adds an epoch and makes the segment non-empty
-    yield "written, with index entries and the log end (`write_single`)", written
     yield "all of it (`append_as_leader`)", whole
     log.close()
 
