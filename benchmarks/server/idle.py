@@ -23,8 +23,8 @@ CONNECTIONS = 10_000
 PARTITIONS = 500
 LIMIT_PERCENT = 1.0
 _WINDOW_S = 5.0
-_CALM_S = 2.0
-"""The time in seconds for the broker to settle."""
+_CALM_S = 6.0
+"""The time in seconds for the broker to settle: it writes the ids of new topics in the background."""
 
 Come = Callable[[TidelogBroker, ExitStack], None]
 """A function that brings the idle clients or topics to a broker. The stack removes them."""

@@ -5,7 +5,7 @@
  *
  * The CRC-32C instruction takes 8 bytes, has a latency of 3 cycles and can start every cycle, so three lanes run in
  * parallel. The CRC is linear: a table that moves a register over LANE zero bytes joins the lanes. With AVX-512 and
- * VPCLMULQDQ, vectors of 64 bytes are multiplied by powers of x instead, which is two to three times as fast. The CPU is
+ * VPCLMULQDQ, vectors of 64 bytes are multiplied by powers of x instead, which is faster for many bytes. The CPU is
  * checked for the instructions when the module is loaded; compiler flags do not decide it.
  */
 #ifndef TIDELOG_CHECKSUMS_H

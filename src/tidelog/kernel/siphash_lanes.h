@@ -1,8 +1,8 @@
 /* SipHash-1-3 of several keys at once, a key in each lane of a vector; siphash.h has the algorithm.
  *
  * The lanes take the same number of steps, so the keys of a call need the same number of whole words. Keys of a topic
- * usually have it. The CPU is checked for the vectors when the module is loaded. ARM's vectors have only two lanes and
- * no rotation, which is no faster than one key after the other.
+ * usually have it. The CPU is checked for the vectors when the module is loaded. On ARM, whose vectors have two lanes,
+ * keys are hashed one after the other.
  */
 #ifndef TIDELOG_SIPHASH_LANES_H
 #define TIDELOG_SIPHASH_LANES_H
