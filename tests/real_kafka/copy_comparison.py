@@ -11,7 +11,9 @@ compacted       Each batch of the copy equals, byte for byte, a batch that the l
                 Its epoch is the leader's for these offsets. Each record that the leader has now is in the copy,
                 unless the copy has a later record of the same key.
 epochs          Both leader epoch caches have the same epochs in that range with the same start offsets. Compaction may
-                remove an epoch's first records before they are copied, so there a start offset may be higher.
+                remove an epoch's first records before they are copied, so there a start offset may be higher. It may
+                be lower if a leader was killed after the compaction: it takes its epochs from the batches that are
+                left, so it has no batch between the two offsets.
                 A leader that is killed after DeleteRecords may come back with an earlier log start than its cache.
                 Its batches tell the epochs of the offsets between them, and the copy has those.
 log start       The same offset.
@@ -186,11 +188,13 @@ def _key(record: Record) -> tuple[object, ...]:
 def _epoch_differences(copy: Path, source: SourcePartition, batches: Sequence[StoredBatch]) -> Iterator[str]:
     ours, theirs = (_epochs(path, source.log_start, source.high_watermark) for path in (copy, source.directory))
     theirs |= _forgotten_epochs(batches, source.log_start, min(theirs.values(), default=source.high_watermark))
-    is_compacted = source.served is not None
-    same = ours.keys() == theirs.keys() and all(
-        start == theirs[epoch] or (is_compacted and start > theirs[epoch]) for epoch, start in ours.items()
-    )
-    if not same:
+
+    def may_begin(start: int, leaders: int) -> bool:
+        if source.served is None or start == leaders:
+            return start == leaders
+        return start > leaders or not any(start <= batch.row.base_offset < leaders for batch in batches)
+
+    if ours.keys() != theirs.keys() or not all(may_begin(start, theirs[epoch]) for epoch, start in ours.items()):
         yield f"epochs {ours} instead of {theirs}"
 
 
