@@ -23,13 +23,12 @@ from tidelog.kernel.hashed_keys import HashedKeys
 from tidelog.kernel.faults import open_error
 
 cdef extern from "siphash_lanes.h" nogil:
+    enum:
+        MOST_LANES "TL_MOST_LANES"
     int tl_lanes_of_this_cpu()
     void tl_siphash_by_lanes(
         int, uint64_t, uint64_t, const uint8_t* const*, const int32_t*, int, tl_hash128*
     )
-
-cdef enum:
-    MOST_LANES = 8  # TL_MOST_LANES
 
 cdef int lanes_of_this_cpu = tl_lanes_of_this_cpu()
 

@@ -7,6 +7,9 @@ cdef extern from "siphash.h" nogil:
     ctypedef struct tl_hash128:
         uint64_t low
         uint64_t high
+    enum:
+        WORD_ROUNDS "TL_WORD_ROUNDS"
+        END_ROUNDS "TL_END_ROUNDS"
     tl_hash128 tl_siphash(uint64_t, uint64_t, const uint8_t*, size_t, int, int)
     uint64_t tl_little64(const uint8_t*, size_t)
 
@@ -37,8 +40,6 @@ cdef extern from *:
     void tl_prefetch(const void*) nogil
 
 cdef enum:
-    WORD_ROUNDS = 1
-    END_ROUNDS = 3
     NEVER = -1  # the key did not come before
     NO_ROOM = -2
     RUN = 16  # the number of keys that are hashed, and whose slots are prefetched, before the first slot is read

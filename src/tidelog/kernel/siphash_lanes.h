@@ -15,26 +15,13 @@ static inline void tl_siphash_each(
     uint64_t key_low, uint64_t key_high, const uint8_t *const *keys, const int32_t *lengths, int count, tl_hash128 *hashes
 ) {
     int i;
-    for (i = 0; i < count; i++) hashes[i] = tl_siphash(key_low, key_high, keys[i], (size_t)lengths[i], 1, 3);
+    for (i = 0; i < count; i++)
+        hashes[i] = tl_siphash(key_low, key_high, keys[i], (size_t)lengths[i], TL_WORD_ROUNDS, TL_END_ROUNDS);
 }
 
 #if defined(__GNUC__) && defined(__x86_64__)
 typedef uint64_t tl_lanes8 __attribute__((vector_size(64)));
 typedef uint64_t tl_lanes4 __attribute__((vector_size(32)));
-
-#define TL_ROTATE_LANES(x, bits) ((x) << (bits) | (x) >> (64 - (bits)))
-#define TL_SIP_ROUND_OF_LANES(v) \
-    do { \
-        v[0] += v[1]; \
-        v[2] += v[3]; \
-        v[1] = TL_ROTATE_LANES(v[1], 13) ^ v[0]; \
-        v[3] = TL_ROTATE_LANES(v[3], 16) ^ v[2]; \
-        v[0] = TL_ROTATE_LANES(v[0], 32) + v[3]; \
-        v[2] += v[1]; \
-        v[1] = TL_ROTATE_LANES(v[1], 17) ^ v[2]; \
-        v[3] = TL_ROTATE_LANES(v[3], 21) ^ v[0]; \
-        v[2] = TL_ROTATE_LANES(v[2], 32); \
-    } while (0)
 
 /* The function is written once for both widths, since a vector's type is known to the compiler only. */
 #define TL_SIPHASH_OF_LANES(NAME, VECTOR, LANES) \
@@ -42,24 +29,23 @@ typedef uint64_t tl_lanes4 __attribute__((vector_size(32)));
         uint64_t key_low, uint64_t key_high, const uint8_t *const *keys, const int32_t *lengths, tl_hash128 *hashes \
     ) { \
         VECTOR zero = {0}, word = zero, low, high, v[4]; \
+        uint64_t start[4]; \
         int words = lengths[0] >> 3, k, i; \
-        v[0] = zero + (key_low ^ UINT64_C(0x736f6d6570736575)); \
-        v[1] = zero + (key_high ^ UINT64_C(0x646f72616e646f6d) ^ 0xee); \
-        v[2] = zero + (key_low ^ UINT64_C(0x6c7967656e657261)); \
-        v[3] = zero + (key_high ^ UINT64_C(0x7465646279746573)); \
+        tl_sip_start(start, key_low, key_high); \
+        for (i = 0; i < 4; i++) v[i] = zero + start[i]; \
         for (k = 0; k <= words; k++) { \
             for (i = 0; i < LANES; i++) \
                 word[i] = k < words ? tl_little64(keys[i] + 8 * k, 8) \
                                     : (uint64_t)lengths[i] << 56 | tl_little64(keys[i] + 8 * k, lengths[i] & 7); \
             v[3] ^= word; \
-            TL_SIP_ROUND_OF_LANES(v); \
+            for (i = 0; i < TL_WORD_ROUNDS; i++) TL_SIP_ROUND(v); \
             v[0] ^= word; \
         } \
         v[2] ^= zero + 0xee; \
-        for (k = 0; k < 3; k++) TL_SIP_ROUND_OF_LANES(v); \
+        for (i = 0; i < TL_END_ROUNDS; i++) TL_SIP_ROUND(v); \
         low = v[0] ^ v[1] ^ v[2] ^ v[3]; \
         v[1] ^= zero + 0xdd; \
-        for (k = 0; k < 3; k++) TL_SIP_ROUND_OF_LANES(v); \
+        for (i = 0; i < TL_END_ROUNDS; i++) TL_SIP_ROUND(v); \
         high = v[0] ^ v[1] ^ v[2] ^ v[3]; \
         for (i = 0; i < LANES; i++) { \
             hashes[i].low = low[i]; \
