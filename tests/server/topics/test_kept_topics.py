@@ -84,3 +84,16 @@ def test_only_some_are_kept() -> None:
     for key in range(100):
         kept.get(image, key, lambda: b"")
         assert len(kept._kept) <= 8
+
+
+def test_as_many_as_are_kept_are_encoded_once() -> None:
+    kept, image, encoded = KeptTopics(), MetadataImage(), []
+
+    def encode() -> bytes:
+        encoded.append(image.revision)
+        return b""
+
+    for _ in range(3):
+        for key in range(8):
+            kept.get(image, key, encode)
+    assert len(encoded) == 8

@@ -145,7 +145,6 @@ class MetadataImage:
     def apply(self, record: MetadataRecord, change: MetadataChange | None = None) -> None:
         """Apply one record. An error changes nothing. Raise CorruptRecordError if the record contradicts the image, and
         UnsupportedFormatError if a later release may have written it."""
-        self.revision += 1
         if record.name == NEWER_RECORD:
             kind, version = record.fields["type"], record.fields["version"]
             raise UnsupportedFormatError(f"a metadata record ({kind}, version {version}) is not known")
@@ -157,6 +156,7 @@ class MetadataImage:
         elif record.name in _REMOVALS:
             kind = _REMOVALS[record.name]
             self.delegation_tokens.pop(_identity((kind, *_KEPT[kind][1:]), record), None)
+        self.revision += 1
 
     def copy(self) -> MetadataImage:
         """Return a copy. Records that are applied to one of the two do not change the other."""

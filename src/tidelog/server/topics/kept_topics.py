@@ -26,10 +26,11 @@ class KeptTopics:
 
         ``key`` has everything else that the result depends on.
         """
-        if self._image is not image or self._revision != image.revision or len(self._kept) >= _MOST_KEPT:
+        if self._image is not image or self._revision != image.revision:
             self._image, self._revision = image, image.revision
             self._kept.clear()
-        topics = self._kept.get(key)
-        if topics is None:
-            topics = self._kept[key] = encode()
-        return topics
+        if key not in self._kept:
+            if len(self._kept) == _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = encode()
+        return self._kept[key]
