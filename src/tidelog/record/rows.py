@@ -1,7 +1,7 @@
 """Records as Python values: columns to ``Record`` tuples, and lists of Python values to columns.
 
-This is the slow way, for people and small logs; bulk data goes through Arrow. Even so, lists and arrays are used where
-possible instead of single records. Pure. Thread rule: any thread.
+This is the slow way, for people and small logs; bulk data goes through Arrow. Even so, a kernel makes the objects of
+many records at once. Pure. Thread rule: any thread.
 """
 
 from __future__ import annotations
