@@ -26,8 +26,8 @@ LEAST_MEGABYTES = 1000
 """The limit for each core, in megabytes a second."""
 
 TABLES = (
-    ("batches, stopped in order", "stopped", ("mode=batches",)),
-    ("batches without checksums, stopped in order", "stopped", ("mode=batches", "verifyChecksums=false")),
+    ("batches, clean shutdown", "stopped", ("mode=batches",)),
+    ("batches without checksums, clean shutdown", "stopped", ("mode=batches", "verifyChecksums=false")),
     ("batches, killed", "killed", ("mode=batches",)),
     ("segments, killed", "killed", ("mode=segments",)),
     ("index, killed", "killed", ("mode=index",)),

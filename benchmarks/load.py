@@ -33,7 +33,7 @@ _manager: LogManager | None = None
 
 def cases(bench: Bench) -> Iterator[Case]:
     for data_set, left, name, target in (
-        (LOGS_OF_HUNDREDS, STOPPED, "stopped in order", 3.0),
+        (LOGS_OF_HUNDREDS, STOPPED, "clean shutdown", 3.0),
         (LOGS_OF_HUNDREDS, KILLED, "killed, 100 records a batch", 3.0),
         (LOGS_OF_SINGLES, KILLED, "killed, 1 record a batch", 3.0),
     ):

@@ -20,11 +20,15 @@ from typing import Protocol, Self
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
 from real_kafka.broker import Broker
+from tidelog.protocol.api_key import ApiKey
+from tidelog.protocol.frames import length_prefix
+from tidelog.protocol.headers import write_request_header
 
 KAFKA_THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.threads": "10"}
 """Kafka's defaults. The broker of the tests has fewer threads."""
 SETTINGS = {"log.segment.delete.delay.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
 _NO_TOPIC = TopicMetadata()
+_REQUEST = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """The variable is removed for our processes, because an installed tidelog has bytecode too."""
 _PATIENCE_S = 60
@@ -147,6 +151,12 @@ def renew_topic(server: Server, topic: str, *, partitions: int = 1) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(_PATIENCE_S)
     while len(admin.list_topics(timeout=_PATIENCE_S).topics.get(topic, _NO_TOPIC).partitions) < partitions:
         time.sleep(0.05)
+
+
+def is_answered(connection: socket.socket) -> bool:
+    """Send ApiVersions, and return True if a response begins."""
+    connection.sendall(length_prefix([_REQUEST]) + _REQUEST)
+    return bool(connection.recv(4))
 
 
 def free_address() -> str:

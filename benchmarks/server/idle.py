@@ -12,12 +12,9 @@ from contextlib import ExitStack
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Case, Unit
-from benchmarks.server.brokers import TidelogBroker, renew_topic
+from benchmarks.server.brokers import TidelogBroker, is_answered, renew_topic
 from benchmarks.server.process import core_seconds, resident_bytes
 from benchmarks.worker import Done
-from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.frames import length_prefix
-from tidelog.protocol.headers import write_request_header
 
 CONNECTIONS = 10_000
 PARTITIONS = 500
@@ -74,11 +71,9 @@ def _share_of_a_core(broker: TidelogBroker) -> Done:
 def _connect(broker: TidelogBroker, stack: ExitStack) -> None:
     """Open the connections. Each one gets a response before the next, because the queue of a listener is short."""
     host, _, port = broker.bootstrap.rpartition(":")
-    request = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
     for _ in range(CONNECTIONS):
         connection = stack.enter_context(socket.create_connection((host, int(port))))
-        connection.sendall(length_prefix([request]) + request)
-        assert connection.recv(4)
+        assert is_answered(connection)
 
 
 def _create(broker: TidelogBroker, _stack: ExitStack) -> None:

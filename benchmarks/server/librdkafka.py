@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.bench import Bench
-from benchmarks.measure import Case, cpu_case
+from benchmarks.measure import Case, Times, cpu_case
 from benchmarks.server.brokers import Server, renew_topic
 from benchmarks.server.cluster_client import flush, require_no_error
 from benchmarks.server.process import counted_cpu
@@ -24,7 +25,7 @@ from benchmarks.worker import Done
 
 _PATIENCE_S = 300
 _CALLBACKS_EVERY = 1000
-_QUEUE = {"queue.buffering.max.messages": "2000000", "queue.buffering.max.kbytes": "2000000", "log_level": "2"}
+_QUEUE = {"queue.buffering.max.messages": "2000000", "queue.buffering.max.kbytes": "2000000"}
 _ONE_A_REQUEST = {"batch.num.messages": "1", "linger.ms": "0", "max.in.flight": "1"}
 
 
@@ -47,6 +48,13 @@ class Flow:
     def bytes(self) -> int:
         return self.records * self.record_bytes
 
+    def scaled(self, scale: float) -> Flow:
+        return replace(self, records=max(1000, round(self.records * scale)))
+
+    def rate(self, times: Times) -> str:
+        """Return a remark on the runs."""
+        return f"{self.records / times.median:,.0f} records a second"
+
 
 PRODUCED = (
     Flow(name="100 B records", records=1_000_000, record_bytes=100, target=1.3, cpu_target=4.0),
@@ -66,8 +74,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     kafka, ours = (_Side(side.server) for side in (bench.brokers.kafka, bench.brokers.tidelog))
     for name, flows, run in (("produce", PRODUCED, _Side.produce), ("consume", _CONSUMED, _Side.consume)):
         for flow in flows:
-            scaled = replace(flow, records=max(1000, round(flow.records * bench.scale)))
-            yield from _cases_of(f"{name}, {flow.name}", scaled, run, kafka, ours)
+            yield from _cases_of(f"{name}, {flow.name}", flow.scaled(bench.scale), run, kafka, ours)
 
 
 def _cases_of(
@@ -79,7 +86,7 @@ def _cases_of(
         ours=lambda: run(ours, name, flow),
         target=flow.target,
         most_warm_ups=2,
-        note=lambda times: f"{flow.records / times.median:,.0f} records a second",
+        note=flow.rate,
     )
     yield cpu_case(f"{name}: CPU time of the broker", kafka.cpu[name], ours.cpu[name], target=flow.cpu_target)
 
@@ -98,13 +105,8 @@ class _Side:
 
     def consume(self, name: str, flow: Flow) -> Done:
         """Read the records that ``produce`` has written last."""
-        options = {"group.id": "none", "enable.auto.commit": False, "log_level": 2}
-        consumer = Consumer({"bootstrap.servers": self._server.bootstrap, **options})
-        try:
-            consumer.list_topics(flow.topic, timeout=_PATIENCE_S)
+        with closing(consumer_of(self._server, flow)) as consumer:
             return self._measured(name, flow, lambda: _consume(consumer, flow))
-        finally:
-            consumer.close()
 
     def _measured(self, name: str, flow: Flow, work: Callable[[], None]) -> Done:
         with counted_cpu(self._server.process_id, flow.bytes, self.cpu[name]):
@@ -117,9 +119,21 @@ class _Side:
 def producer_of(server: Server, flow: Flow) -> Producer:
     """Return a connected producer for a new topic of the flow."""
     renew_topic(server, flow.topic)
-    producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", **_QUEUE, **dict(flow.options)})
-    producer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
+    return connected_producer(server, flow.topic, _QUEUE | dict(flow.options))
+
+
+def connected_producer(server: Server, topic: str, options: Mapping[str, str]) -> Producer:
+    producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", "log_level": 2, **options})
+    producer.list_topics(topic, timeout=_PATIENCE_S)  # opens the connection
     return producer
+
+
+def consumer_of(server: Server, flow: Flow) -> Consumer:
+    """Return a connected consumer, which has no partition yet."""
+    options = {"group.id": "none", "enable.auto.commit": False, "log_level": 2}
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, **options})
+    consumer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
+    return consumer
 
 
 def produce(producer: Producer, flow: Flow) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Case
-from benchmarks.server.brokers import TidelogBroker, kafka_broker
+from benchmarks.server.brokers import TidelogBroker, kafka_broker, renew_topic
 from benchmarks.server.cluster_client import flush, require_no_error
 from benchmarks.server.process import core_seconds
 from benchmarks.worker import Done
@@ -44,16 +45,12 @@ def cases(bench: Bench) -> Iterator[Case]:
     ):
         yield Case(
             name=f"{name}: {work}",
-            peer=_runner(run, kafka),
-            ours=_runner(run, ours),
+            peer=partial(run, kafka),
+            ours=partial(run, ours),
             target=target,
             runs=_RUNS,
             most_warm_ups=0,
         )
-
-
-def _runner(run: Callable[[_Side], Done], side: _Side) -> Callable[[], Done]:
-    return lambda: run(side)
 
 
 class _Side:
@@ -99,13 +96,8 @@ class _Side:
 
     def _create(self) -> None:
         names = [f"topic-{number:03}" for number in range(self._topics)]
-        admin = self._admin()
         for name in names:
-            admin.create_topics([NewTopic(name, num_partitions=_PARTITIONS, replication_factor=1)])[name].result(
-                _PATIENCE_S
-            )
-        while not all_led(admin):
-            time.sleep(_LOOK_S)
+            renew_topic(self._broker, name, partitions=_PARTITIONS)
         producer = Producer({"bootstrap.servers": self._broker.bootstrap, "log_level": 2})
         for name in names:
             for partition in range(_PARTITIONS):
@@ -113,6 +105,7 @@ class _Side:
             flush(producer)
 
     def _end(self) -> None:
+        """Stop the broker. It is not killed, however long that takes."""
         process_id = self._broker.process_id
         os.kill(process_id, signal.SIGTERM)
         os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)

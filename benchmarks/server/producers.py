@@ -16,6 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.measure import Case, cpu_case
 from benchmarks.server.brokers import Server, renew_topic
 from benchmarks.server.cluster_client import flush, require_no_error
+from benchmarks.server.librdkafka import connected_producer
 from benchmarks.server.process import counted_cpu
 from benchmarks.worker import Done
 
@@ -26,7 +27,6 @@ _RECORD_BYTES = 100
 _RECORDS_A_TURN = 20
 _RUNS = 3
 _TOPIC = "many"
-_PATIENCE_S = 60
 
 
 def cases(bench: Bench) -> Iterator[Case]:
@@ -46,11 +46,7 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 def _run(server: Server, records_each: int, cpu: list[Done]) -> Done:
     renew_topic(server, _TOPIC, partitions=_PARTITIONS)
-    producers = [
-        Producer({"bootstrap.servers": server.bootstrap, "acks": "all", "log_level": 2}) for _ in range(_PRODUCERS)
-    ]
-    for producer in producers:
-        producer.list_topics(_TOPIC, timeout=_PATIENCE_S)  # opens the connection
+    producers = [connected_producer(server, _TOPIC, {}) for _ in range(_PRODUCERS)]
     size = _PRODUCERS * records_each * _RECORD_BYTES
     with counted_cpu(server.process_id, size, cpu):
         begun_s = time.perf_counter()

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import closing
 from importlib.metadata import version
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Case
-from benchmarks.server.brokers import TidelogBroker
-from benchmarks.server.librdkafka import PRODUCED, Flow, produce, producer_of
+from benchmarks.server.brokers import Server, TidelogBroker
+from benchmarks.server.librdkafka import PRODUCED, Flow, consumer_of, produce, producer_of
 from benchmarks.worker import Done
 from tidelog import open_log
 
@@ -28,25 +28,21 @@ _RECORDS_A_CALL = 10_000
 def cases(bench: Bench) -> Iterator[Case]:
     broker = bench.enter(TidelogBroker(bench.directory() / "tidelog"))
     broker.start()
-    for flow in PRODUCED[:2]:
-        scaled = replace(flow, records=max(1000, round(flow.records * bench.scale)))
-        produce(producer_of(broker, scaled), scaled)
-        partition = broker.directory / f"{scaled.topic}-0"
+    for flow in (one.scaled(bench.scale) for one in PRODUCED[:2]):
+        produce(producer_of(broker, flow), flow)
+        partition = broker.directory / f"{flow.topic}-0"
         yield Case(
             name=f"{flow.name} as objects",
-            peer=lambda flow=scaled: _consume(broker.bootstrap, flow),
+            peer=lambda flow=flow: _consume(broker, flow),
             ours=lambda partition=partition: bench.ours.do("server.records", partition),
             peer_name=f"confluent-kafka {version('confluent-kafka')}",
             target=2.0,
-            note=lambda times, flow=scaled: f"{flow.records / times.median:,.0f} records a second",
+            note=flow.rate,
         )
 
 
-def _consume(bootstrap: str, flow: Flow) -> Done:
-    options = {"group.id": "none", "enable.auto.commit": False, "log_level": 2}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **options})
-    try:
-        consumer.list_topics(flow.topic, timeout=_PATIENCE_S)  # opens the connection
+def _consume(server: Server, flow: Flow) -> Done:
+    with closing(consumer_of(server, flow)) as consumer:
         begun_s = time.perf_counter()
         consumer.assign([TopicPartition(flow.topic, 0, 0)])
         records = size = 0
@@ -56,8 +52,6 @@ def _consume(bootstrap: str, flow: Flow) -> Done:
                 size += len(message.value())
                 records += 1
         return Done(seconds=time.perf_counter() - begun_s, bytes=size, records=records)
-    finally:
-        consumer.close()
 
 
 # --- our worker's part ---

@@ -13,18 +13,14 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.bench import Bench
 from benchmarks.measure import Case, Unit
-from benchmarks.server.brokers import TidelogBroker, free_address, kafka_broker
+from benchmarks.server.brokers import TidelogBroker, free_address, is_answered, kafka_broker
 from benchmarks.worker import Done
 from real_kafka.broker import Broker
-from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.frames import length_prefix
-from tidelog.protocol.headers import write_request_header
 from tidelog.testing.broker import Broker as TestsBroker
 
 LIMIT_MS = 400
 LIMIT_IN_TESTS_MS = 300
 LIMIT_MB = 80
-_REQUEST = write_request_header(ApiKey.API_VERSIONS, 0, 1, None)
 _PATIENCE_S = 60
 _RETRY_S = 0.002
 
@@ -86,7 +82,6 @@ def _is_answered(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as connection:
-            connection.sendall(length_prefix([_REQUEST]) + _REQUEST)
-            return bool(connection.recv(4))
+            return is_answered(connection)
     except OSError:
         return False
