@@ -19,7 +19,9 @@ from tidelog.kernel._objects import byte_strings, named_tuples
 from tidelog.kernel._offset_map import OffsetMap
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
+from tidelog.kernel._plain_fetch import PlainFetch, PlainFetched
 from tidelog.kernel._plain_produce import PlainProduce
+from tidelog.kernel._plain_read import PlainReads
 from tidelog.kernel._scan import scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -51,7 +53,10 @@ __all__ = [
     "OffsetMap",
     "Payload",
     "PlainAppends",
+    "PlainFetch",
+    "PlainFetched",
     "PlainProduce",
+    "PlainReads",
     "Problem",
     "ProduceRules",
     "RecordColumns",

@@ -13,26 +13,21 @@ response has the bytes of a general one. Source of the format: Kafka's ``Produce
 
 from cpython.buffer cimport PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.dict cimport PyDict_GetItem
-from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from tidelog.kernel._bytes cimport tl_is_utf8, tl_load16, tl_load32, tl_store32, tl_store64
+from tidelog.kernel._bytes cimport tl_load16, tl_load32, tl_store32, tl_store64
 from tidelog.kernel._plain_append cimport PlainAppends
+from tidelog.kernel._plain_request cimport (
+    NO_ITEM, ONE_ITEM, PlainPartitions, RequestHeader, read_header, read_length, read_topic, write_length,
+)
 
 cdef enum:
     PRODUCE = 0
     FIRST_FLEXIBLE = 9
     TOPIC_IDS = 13
-    NO_ITEM = 1  # the lengths of compact arrays and strings count one more
-    ONE_ITEM = 2
-    UP_TO_CLIENT_ID = 10
-    ID_BYTES = 16
-    LONGEST_NAME = 249
     INDEX_BYTES = 5  # the length of the array of partitions, and the only one's number
     LARGEST_RESPONSE = 340
-    MOST_PARTITIONS = 4096
 
 cdef struct Request:
     int version
@@ -47,17 +42,15 @@ cdef struct Request:
 cdef class PlainProduce:
     """The plain way of a broker's Produce requests.
 
-    ``find`` takes a topic's name, or None, its id, or None (both are bytes), and a partition's number. It returns an
-    object with ``plain_appends``, ``leader_epoch`` and ``check_delayed`` as ``Partition`` has them, or None. ``now_ms``
-    is the clock of the logs.
+    ``find`` is that of ``PlainPartitions``. It returns an object with ``plain_appends``, ``leader_epoch`` and
+    ``check_delayed`` as ``Partition`` has them. ``now_ms`` is the clock of the logs.
     """
 
-    cdef object find, now_ms
-    cdef dict partitions
+    cdef object now_ms
+    cdef PlainPartitions partitions
 
     def __init__(self, find, now_ms):
-        self.find, self.now_ms = find, now_ms
-        self.partitions = {}
+        self.partitions, self.now_ms = PlainPartitions(find), now_ms
 
     def respond(self, frame):
         """Return the version of the request and the complete response, or None if the request is not plain.
@@ -76,13 +69,15 @@ cdef class PlainProduce:
 
     cdef object take(self, frame, uint8_t* p, const Request* request):
         cdef PlainAppends appends
-        key = PyBytes_FromStringAndSize(<char*>p + request.topic, request.topic_bytes + INDEX_BYTES)
-        partition = self.partition_of(key, request)
+        key = self.partitions.key(
+            p + request.topic, request.topic_bytes, request.index, request.version >= TOPIC_IDS
+        )
+        partition = self.partitions.get(key)
         if partition is None:
             return None
         appends = partition.plain_appends
         if appends is None:
-            self.partitions.pop(key, None)
+            self.partitions.forget(key)
             return None
         result = appends.append_at(
             frame, p, request.records, request.records_bytes, partition.leader_epoch, self.now_ms(), True
@@ -92,92 +87,43 @@ cdef class PlainProduce:
         partition.check_delayed()
         return request.version, written(p, request, <tuple>result)
 
-    cdef object partition_of(self, key, const Request* request):
-        cdef PyObject* known = PyDict_GetItem(self.partitions, key)
-        if known != NULL:
-            return <object>known
-        topic = key[:request.topic_bytes]
-        if request.version >= TOPIC_IDS:
-            found = self.find(None, topic, request.index)
-        else:
-            found = self.find(topic, None, request.index)
-        if found is not None:
-            if len(self.partitions) >= MOST_PARTITIONS:
-                self.partitions.clear()
-            self.partitions[key] = found
-        return found
-
 
 cdef bint read_request(const uint8_t* p, Py_ssize_t size, Request* request) noexcept:
     """Read a frame. Return False unless it may be plain. INDEX_BYTES follow the topic then."""
-    cdef Py_ssize_t at = UP_TO_CLIENT_ID
-    cdef int16_t client_bytes, acks
+    cdef RequestHeader header
+    cdef Py_ssize_t at
+    cdef int16_t acks
     cdef int64_t length
-    if size < UP_TO_CLIENT_ID or tl_load16(p) != PRODUCE:
+    if not read_header(p, size, PRODUCE, FIRST_FLEXIBLE, TOPIC_IDS, &header):
         return False
-    request.version = tl_load16(p + 2)
-    if not FIRST_FLEXIBLE <= request.version <= TOPIC_IDS:
+    request.version, request.correlation_id, at = header.version, header.correlation_id, header.body
+    if size - at < 8 or p[at]:  # transactional id, acks, timeout and the number of topics
         return False
-    request.correlation_id = <int32_t>tl_load32(p + 4)
-    client_bytes = <int16_t>tl_load16(p + 8)
-    if client_bytes < -1:
+    acks = <int16_t>tl_load16(p + at + 1)
+    if acks not in (-1, 1) or p[at + 7] != ONE_ITEM:
         return False
-    at += max(client_bytes, 0)
-    if size - at < 9 or p[at] or p[at + 1]:  # tags of the header, transactional id
+    at = read_topic(p, size, at + 8, request.version >= TOPIC_IDS, &request.topic)
+    if at < 0 or size - at < INDEX_BYTES or p[at] != ONE_ITEM:
         return False
-    if client_bytes > 0 and not tl_is_utf8(p + UP_TO_CLIENT_ID, p + at):
-        return False
-    acks = <int16_t>tl_load16(p + at + 2)
-    if acks not in (-1, 1) or p[at + 8] != ONE_ITEM:
-        return False
-    at += 9
-    if request.version >= TOPIC_IDS:
-        length = ID_BYTES
-    else:
-        at = read_length(p, size, at, &length)
-        if at < 0 or not 0 < length <= LONGEST_NAME:
-            return False
-    if size - at < length + INDEX_BYTES or p[at + length] != ONE_ITEM:
-        return False
-    request.topic, request.topic_bytes = at, length
-    request.index = <int32_t>tl_load32(p + at + length + 1)
-    at = read_length(p, size, at + length + INDEX_BYTES, &length)
+    request.topic_bytes = at - request.topic
+    request.index = <int32_t>tl_load32(p + at + 1)
+    at = read_length(p, size, at + INDEX_BYTES, &length)
     if at < 0 or length < 0 or size - at != length + 3:
         return False
     request.records, request.records_bytes = at, length
     return not (p[size - 3] or p[size - 2] or p[size - 1])  # tags of the partition, the topic and the request
 
 
-cdef Py_ssize_t read_length(const uint8_t* p, Py_ssize_t size, Py_ssize_t at, int64_t* length) noexcept:
-    """Read a compact length. Return the position after it, or -1 if it is incomplete or longer than usual."""
-    cdef uint64_t value = 0
-    cdef int shift = 0
-    while at < size and shift <= 28:
-        value |= <uint64_t>(p[at] & 0x7F) << shift
-        at += 1
-        if p[at - 1] < 0x80:
-            length[0] = <int64_t>value - 1
-            return at
-        shift += 7
-    return -1
-
-
 cdef bytes written(const uint8_t* p, const Request* request, tuple result):
     """Return the response, with its length and header first."""
     cdef uint8_t[LARGEST_RESPONSE] buffer
     cdef Py_ssize_t at = 4
-    cdef Py_ssize_t length = request.topic_bytes + 1
     memset(buffer, 0, LARGEST_RESPONSE)
     tl_store32(buffer + at, <uint32_t>request.correlation_id)
     buffer[at + 5] = ONE_ITEM
     at += 6
     if request.version < TOPIC_IDS:
-        if length < 0x80:
-            buffer[at] = <uint8_t>length
-        else:
-            buffer[at], buffer[at + 1] = <uint8_t>(length & 0x7F | 0x80), <uint8_t>(length >> 7)
-            at += 1
-        at += 1
+        at = write_length(buffer, at, request.topic_bytes)
     memcpy(buffer + at, p + request.topic, request.topic_bytes)
     at += request.topic_bytes
     buffer[at] = ONE_ITEM

@@ -78,15 +78,20 @@ class Dispatcher:
         self.interceptor = interceptor
         self._handlers: dict[tuple[ApiKey, int], Handler] = {}
         """The handlers of supported versions that were requested so far."""
-        self.plain = PlainRequests(cast("Broker", node)) if ApiKey.PRODUCE in self.apis.groups else None
+        has_plain = ApiKey.PRODUCE in self.apis.groups
+        self.plain = PlainRequests(cast("Broker", node), self._begin_any) if has_plain else None
         """The way of plain requests. Without it all requests take the general way."""
 
     def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         """Handle a request; see ``Service.begin``. The result is awaitable only if the handler has to wait."""
         if self.plain is not None and (self.interceptor is None or self.interceptor.is_idle):
-            reply = self.plain.respond(frame, client)
+            reply = self.plain.begin(frame, client)
             if reply is not None:
                 return reply
+        return self._begin_any(frame, client)
+
+    def _begin_any(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
+        """Handle any request the general way."""
         header = read_request_header(frame)
         api, version = header.api, header.version
         context = RequestContext(

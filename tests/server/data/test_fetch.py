@@ -13,7 +13,7 @@ from server.network.listener_harness import sendfile_counts
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.schemas import Struct
-from tidelog.server.handlers.data import fetch
+from tidelog.server.fetching import partition_reads
 from tidelog.storage.producer import AppendOrigin
 
 COMMITTED = 1
@@ -54,7 +54,7 @@ def test_every_version(data: DataHome, version: int) -> None:
 @pytest.mark.parametrize("copied_bytes", [0, 1 << 20], ids=["from the file", "copied"])
 def test_records_come_as_they_are_stored(data: DataHome, monkeypatch: pytest.MonkeyPatch, copied_bytes: int) -> None:
     """Large responses go from the file to the socket with ``sendfile``. Small responses are copied."""
-    monkeypatch.setattr(fetch, "_COPIED_BYTES", copied_bytes)
+    monkeypatch.setattr(partition_reads, "COPIED_BYTES", copied_bytes)
     counts = sendfile_counts(monkeypatch)
     data.create(partitions=2)
     for number in range(50):

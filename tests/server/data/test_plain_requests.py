@@ -39,9 +39,9 @@ class Noted:
         self._plain = plain
         self.count = 0
 
-    def respond(self, frame: Frame, client: ClientConnection) -> Reply:
+    def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
         before = bytes(frame)
-        reply: Reply = self._plain.respond(frame, client)
+        reply: Reply | Awaitable[Reply] = self._plain.begin(frame, client)
         self.count += reply is not None
         assert reply is not None or bytes(frame) == before
         return reply

@@ -32,6 +32,9 @@ from tidelog.storage.log.partition_log import LogRead, LogReadRequest
 
 _log = logging.getLogger(__name__)
 
+COPIED_BYTES: Final = 32 * 1024
+"""Records up to this size are copied into the response; more of them are sent from their file."""
+
 _CONSUMERS: Final = (-1, -3)
 """The replica ids of consumers, and of a future replica that reads as a consumer."""
 _COMMITTED: Final = 1

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidelog.kernel import PlainAppends
+from tidelog.kernel import PlainAppends, PlainReads
 from tidelog.model import Isolation, LogOffsetMetadata, LogOffsetSnapshot, TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication import AlteredPartition, Brokers, Follower, InSyncReplicas, IsrProposal, LedPartition
@@ -382,6 +382,12 @@ class Partition:
             self.check_delayed()
         else:
             self.purgatory.check_after_append()
+
+    @property
+    def plain_reads(self) -> PlainReads | None:
+        """The way of plain reads, or None if the log is offline or deleted."""
+        log = None if self.is_deleted else self._log.get()
+        return None if log is None else log.plain_reads
 
     # --- replication ---
 

@@ -14,39 +14,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tidelog.runtime.timers import Timers
 
+Condition = Callable[[], object]
+"""Returns something true if it is met."""
+
 
 class DelayedOperation:
-    """A delayed operation. It completes once, by its condition or its timeout."""
+    """A delayed operation. It completes once, by its condition or its timeout.
 
-    __slots__ = ("_completed",)
+    ``completed`` gets the condition's result if that is true, its error, or False after the timeout.
+    """
+
+    __slots__ = ("completed",)
 
     def __init__(self) -> None:
-        self._completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.completed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    def check(self, condition: Callable[[], bool]) -> None:
+    def check(self, condition: Condition) -> None:
         """Complete the operation if the condition is met. An error of the condition fails this operation alone: the
         change of the partition, and the other operations, go on."""
-        if self._completed.done():
+        if self.completed.done():
             return
         try:
-            is_met = condition()
+            result = condition()
         except Exception as error:
-            self._completed.set_exception(error)
+            self.completed.set_exception(error)
             return
-        if is_met:
-            self._completed.set_result(True)
+        if result:
+            self.completed.set_result(result)
 
     def expire(self) -> None:
-        if not self._completed.done():
-            self._completed.set_result(False)
-
-    async def wait(self) -> bool:
-        """Return True if the condition was met, and False after the timeout. Raise the condition's error."""
-        return await self._completed
+        if not self.completed.done():
+            self.completed.set_result(False)
 
 
 class Purgatory:
@@ -55,8 +57,8 @@ class Purgatory:
     __slots__ = ("_operations", "_replications")
 
     def __init__(self) -> None:
-        self._operations: dict[DelayedOperation, Callable[[], bool]] = {}
-        self._replications: dict[DelayedOperation, Callable[[], bool]] = {}
+        self._operations: dict[DelayedOperation, Condition] = {}
+        self._replications: dict[DelayedOperation, Condition] = {}
         """The operations that wait for replication."""
 
     def __len__(self) -> int:
@@ -67,7 +69,7 @@ class Purgatory:
         """The number of operations that wait for replication."""
         return len(self._replications)
 
-    def add(self, operation: DelayedOperation, condition: Callable[[], bool], *, is_replication: bool = False) -> None:
+    def add(self, operation: DelayedOperation, condition: Condition, *, is_replication: bool = False) -> None:
         """Add an operation. ``is_replication``: an append without a move of the high watermark cannot complete it."""
         (self._replications if is_replication else self._operations)[operation] = condition
 
@@ -115,7 +117,8 @@ async def wait_until(
         partition.purgatory.add(operation, partial(condition, partition), is_replication=is_replication)
     timer = timers.call_later(timeout_ms, operation.expire)
     try:
-        return await operation.wait()
+        is_met: bool = await operation.completed
+        return is_met
     finally:
         timer.cancel()
         for partition in watched:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from tidelog.kernel import BatchTable, scan_batches
+from tidelog.kernel import BatchTable, PlainReads, scan_batches
 from tidelog.model import ClosedError, CorruptRecordError, Isolation, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.storage.index import AbortedTxn, TimestampOffset
 from tidelog.storage.log.state.log_config import LogConfig
@@ -140,6 +141,10 @@ class ReadableLog:
     def read(self, request: LogReadRequest) -> LogRead:
         """Read batches from an offset on without a lock; see ``log_read``."""
         return self._retrying(lambda: read_segments(self._state.segments, self._offsets(), request, self.directory))
+
+    @cached_property
+    def plain_reads(self) -> PlainReads:
+        return PlainReads(self._state, self._lifecycle)
 
     def read_through(self, start: int, end: int, max_bytes: int) -> Iterator[tuple[bytes, BatchTable]]:
         """Yield the complete batches with records in [start, end), about ``max_bytes`` at a time, but at least one

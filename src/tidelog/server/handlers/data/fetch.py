@@ -2,7 +2,7 @@
 
 The session selects the partitions (``fetch_context``), which are then read (``partition_reads``). If the read finds too
 little, a delayed fetch waits as long as the client stays connected (``delayed_fetch``), and then reads again. Up to
-``_COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file, never
+``partition_reads.COPIED_BYTES``, records are copied into the response. Larger ranges are sent from the file, never
 beyond the end that the read found. Batches are sent as stored, whatever the version.
 
 Thread rule: the event loop only. Source: Kafka's ``KafkaApis.handleFetchRequest``, ``ReplicaManager.fetchMessages``.
@@ -30,6 +30,7 @@ from tidelog.protocol.fetch import (
 )
 from tidelog.server.authorization.operation import Operation
 from tidelog.server.authorization.resource import CLUSTER, topic
+from tidelog.server.fetching import partition_reads
 from tidelog.server.fetching.delayed_fetch import DelayedFetch
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
 from tidelog.server.fetching.fetch_session import CachedPartition, PartitionResult
@@ -49,7 +50,6 @@ from tidelog.storage.segment.segment_read import SegmentRead
 if TYPE_CHECKING:
     from tidelog.server.broker import Broker
 
-_COPIED_BYTES: Final = 32 * 1024
 _FIRST_WITH_STORAGE_ERROR: Final = 6
 _FIRST_WITH_ZSTD: Final = 10
 _FIRST_WITH_LEADER_HINTS: Final = 16
@@ -193,7 +193,7 @@ def _by_topic(results: Sequence[PartitionResult]) -> Iterator[FetchableTopicResp
 def _copied_if_small(data: PartitionData) -> PartitionData:
     """Return the result with the bytes of a small range of a file. A large range is sent from the file."""
     records = data.records
-    if not isinstance(records, SegmentRead) or records.size > _COPIED_BYTES:
+    if not isinstance(records, SegmentRead) or records.size > partition_reads.COPIED_BYTES:
         return data
     try:
         return data._replace(records=records.data())
