@@ -12,6 +12,7 @@ from crash.story import HOME, ROOT, Stored, Story
 from log_maker import plain, write_segment
 from overflowed_log import HIGH, LAST, LOW, MIDDLE, OVERFLOWED, three_pieces, with_epoch, without_index
 from tidelog.storage.log.load.segment_swap import swap_in
+from tidelog.storage.log.partition_log import LogReadRequest
 from tidelog.testing import Kept, SimulatedDisk
 
 Operation = Callable[[Story], None]
@@ -149,6 +150,16 @@ def retention(story: Story) -> None:
 
 def close(story: Story) -> None:
     story.close()
+
+
+def reopened() -> Story:
+    """Close a log, open it again, and read it."""
+    story = half_flushed()
+    story.close()
+    story.is_clean = False
+    story.open()
+    story.log.read(LogReadRequest(start_offset=story.log.end_offset - 1, max_bytes=1))
+    return story
 
 
 def create(story: Story) -> None:
@@ -346,6 +357,7 @@ SCENARIOS = (
     Scenario("delete records", filled, delete_records),
     Scenario("retention", half_flushed, retention),
     Scenario("close", half_flushed, close),
+    Scenario("close, unchanged", reopened, close),
     Scenario("rename", filled, rename),
     Scenario("move", half_flushed, move_name),
     Scenario("delete", filled, delete),

@@ -18,6 +18,7 @@ from tidelog.model import ConfigError
 from tidelog.web.page import Page
 from tidelog.web.page_json import page_json
 from tidelog.web.sources import NotFoundError
+from web.asgi_client import PATIENCE_S
 from web.harness import check_picture, facts_of, read_page, rows_of, section_of, serving
 from web.made_directories import cleaner_directory, setting
 
@@ -94,7 +95,7 @@ def test_the_picture_has_the_largest_ratios(made: Path) -> None:
 
 
 def test_reasons_lead_to_the_batch_and_the_transaction(made: Path) -> None:
-    with serving(made) as served:
+    with serving(made, wait_seconds=PATIENCE_S) as served:
         html = served.ready("/cleaner").text
     assert '<a href="/logs/0/damaged-0/segments/10/batches/0">' in html
     assert '<a href="/logs/0/open-0/transactions">' in html

@@ -93,6 +93,7 @@ def wait_for_isr(cluster: Cluster, *node_ids: int, topic: str = "t") -> None:
 
 
 def values(cluster: Cluster, topic: str = "t") -> list[bytes | None]:
+    cluster.wait_for(lambda: all(one.leader >= 0 for one in cluster._image.topics[topic].partitions.values()))
     return [record.value for record in cluster.records(topic)]
 
 

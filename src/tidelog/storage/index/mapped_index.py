@@ -161,6 +161,11 @@ class MappedIndex(IndexEnd, ABC):
         if self._view.pending:
             self._write(self._view.pending)
 
+    @property
+    def is_synced(self) -> bool:
+        """True if no write has happened since the last sync, or ever."""
+        return not self._dirty
+
     def sync(self) -> None:
         """Run fsync for the writes since the last sync, without a lock. Concurrent writes are left to the next sync."""
         if self._dirty:

@@ -157,6 +157,11 @@ class TransactionIndexWriter:
             self._cut(0)
         self._last_offset = None
 
+    @property
+    def is_synced(self) -> bool:
+        """True if no write has happened since the last sync, or ever."""
+        return not self._dirty
+
     def sync(self) -> None:
         """Run fsync for the writes since the last sync. The call needs no lock, as with the other indexes."""
         if self._dirty:

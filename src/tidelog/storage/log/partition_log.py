@@ -401,11 +401,11 @@ class PartitionLog(ReadableLog):
         with self._lifecycle.renaming:
             self._state.topic.write()
             self._state.producers.take_snapshot()
-            self._state.active.on_become_inactive()
-            self._state.dirty.add(self._state.active.base_offset)
+            self._state.finish_active()
             self._lifecycle.is_closed = True  # a later append would not be covered by the sync below
         try:
-            self._sync(None, force=True)
+            if self._state.has_unsynced:
+                self._sync(None, force=True)
             self._state.close()
         except StorageError as error:
             self._lifecycle.fail(error)

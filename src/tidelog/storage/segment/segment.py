@@ -210,13 +210,18 @@ class LogSegment(SegmentEnd):
                 self._roll_timestamp = int(first.table.max_timestamp[0])
         return self._roll_timestamp
 
-    def on_become_inactive(self) -> None:
-        """Finish the segment after a roll: write the last time entry and trim the files."""
+    def on_become_inactive(self) -> bool:
+        """Finish the segment after a roll: write the last time entry and trim the files.
+
+        Return True if the indexes have unsynced writes, or the ``.log`` was trimmed.
+        """
+        is_trimmed = self._preallocated
         self._write_final_time_entry()
         self._indexes.trim()
         self._trim_log()
         if self._file_or_none is not None:
             DESCRIPTOR_CACHE.register(self)
+        return is_trimmed or not self._indexes.are_synced
 
     def grow_indexes(self) -> None:
         """Become the active segment, whose indexes have room for more entries after the first append."""

@@ -76,6 +76,12 @@ class SegmentIndexes:
         for index in self._mapped():
             index.write_pending()
 
+    @property
+    def are_synced(self) -> bool:
+        """True if no open index has unsynced writes."""
+        mapped = all(index.is_synced for index in self._mapped())
+        return mapped and all(index.is_synced for index in self._txn.values())
+
     def sync(self) -> None:
         """Fsync all written entries, including those written before the index was opened here."""
         for kind, index in ((FileKind.INDEX, self._offset.get(None)), (FileKind.TIME_INDEX, self._time.get(None))):

@@ -65,6 +65,16 @@ class LogState:
     def active(self) -> LogSegment:
         return self.segments.last
 
+    @property
+    def has_unsynced(self) -> bool:
+        """True if a sync has something to do: a file was written, or the recovery point is behind."""
+        return (
+            bool(self.dirty)
+            or self.epochs_stale
+            or self.producers.snapshots.has_unsynced
+            or self.offsets.recovery_point < self.offsets.log_end.message_offset
+        )
+
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
         """Set the topic id and schedule its write. Raise InconsistentTopicIdError if the log has another id."""
         self.topic.assign(topic_id)
@@ -167,6 +177,11 @@ class LogState:
         self.set_log_end(LogOffsetMetadata(self.offsets.log_end.message_offset, base_offset, 0))
         self.tasks.after_roll(base_offset)
         return segment
+
+    def finish_active(self) -> None:
+        """Finish the active segment before the log closes. It becomes dirty if it needs a sync."""
+        if self.active.on_become_inactive():
+            self.dirty.add(self.active.base_offset)
 
     def _sync_segments(self) -> None:
         """Sync the dirty segments and the names of all files. The recovery point stays: a flush also syncs the rest."""

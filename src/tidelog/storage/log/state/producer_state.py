@@ -96,6 +96,10 @@ class SnapshotFiles:
         for offset in strays(self.offsets, base_offsets):
             self.remove(offset)
 
+    @property
+    def has_unsynced(self) -> bool:
+        return bool(self._unsynced)
+
     def sync(self) -> None:
         """Sync the written snapshots. Others may be written during it; the next call syncs them."""
         unsynced = set(self._unsynced)
