@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from log_maker import BASE_TIME, batch
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
@@ -47,9 +47,53 @@ def test_an_epoch_that_begins_is_written_with_the_next_flush(tmp_path: Path) -> 
     assert written(log) == []
     log.flush()
     assert written(log) == [(3, 0)]
-    log.begin_epoch(4)
+    append(log, 4, 1)
     log.close()
     assert written(log) == [(3, 0), (4, 5)]
+
+
+def test_an_epoch_without_records_is_not_written(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    for epoch in (4, 5):
+        log.begin_epoch(epoch)
+        log.flush()
+        log.close()
+        assert log.epochs.entries == ((3, 0), (epoch, 5))
+        assert written(log) == [(3, 0)]
+        log = opened(tmp_path / "t-0", log.recovery_point)
+        assert log.epochs.entries == ((3, 0),)
+    append(log, 6, 1)
+    log.close()
+    assert written(log) == [(3, 0), (6, 5)]
+
+
+def test_a_written_epoch_without_records_stays_until_others_have_some(tmp_path: Path) -> None:
+    """Kafka writes them, and drops them when it loads."""
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.close()
+    LeaderEpochCheckpoint.write(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT, [EpochEntry(3, 0), EpochEntry(4, 5)])
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    assert log.epochs.entries == ((3, 0),)
+    log.begin_epoch(5)
+    log.close()
+    assert written(log) == [(3, 0), (4, 5)]
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    append(log, 6, 1)
+    log.flush()
+    assert written(log) == [(3, 0), (6, 5)]
+    log.close()
+
+
+def test_an_entry_above_the_log_end_is_removed(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.close()
+    LeaderEpochCheckpoint.write(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT, [EpochEntry(3, 0), EpochEntry(4, 6)])
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    assert written(log) == [(3, 0)]
+    log.close()
 
 
 def test_after_a_kill_it_is_found_in_the_batches(tmp_path: Path) -> None:

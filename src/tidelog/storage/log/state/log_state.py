@@ -19,7 +19,13 @@ from threading import Lock
 from tidelog.kernel import LogOffsets
 from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.epoch import (
+    LEADER_EPOCH_CHECKPOINT,
+    EpochEntry,
+    LeaderEpochCache,
+    LeaderEpochCheckpoint,
+    with_records,
+)
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_config import LogConfig
@@ -56,8 +62,8 @@ class LogState:
     """Base offsets of segments with unsynced bytes."""
     truncation_count: int = 0
     """Number of truncations of the log end."""
-    epochs_stale: bool = False
-    """The leader epoch file is stale; the next flush writes it."""
+    written_epochs: tuple[EpochEntry, ...] = ()
+    """The entries in the leader epoch file."""
     first_unstable: LogOffsetMetadata | None = None
     """The start of the first transaction that is open, or whose marker is not below the high watermark."""
 
@@ -297,14 +303,23 @@ class LogState:
             self.write_epochs()
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
-        self.epochs_stale |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+        """Note that ``epoch`` begins at the log end, if that is new. A flush of its records writes the file."""
+        self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+
+    @property
+    def epochs_stale(self) -> bool:
+        """True if the leader epoch file differs in an epoch that has records.
+
+        An epoch that begins at the log end has none, and loading drops it. So a restart writes no file.
+        """
+        end = self.offsets.log_end.message_offset
+        return with_records(self.epochs.entries, end) != with_records(self.written_epochs, end)
 
     def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
 
         Until then the file may lag. Missing entries begin above the recovery point, where loading finds them in the
-        batches. Extra entries lie below the log start, where loading removes them.
+        batches. Extra entries lie below the log start or at the log end, where loading removes them.
         """
         if self.epochs_stale:
             self.write_epochs(syncs_name=syncs_name)
@@ -312,6 +327,7 @@ class LogState:
     def write_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs; durable on return. ``syncs_name`` is that of ``write_atomically``."""
         with self.epoch_file:
-            self.epochs_stale = False
+            entries = self.epochs.entries
             path = self.directory / LEADER_EPOCH_CHECKPOINT
-            LeaderEpochCheckpoint.write(self.fs, path, self.epochs.entries, syncs_name=syncs_name)
+            LeaderEpochCheckpoint.write(self.fs, path, entries, syncs_name=syncs_name)
+            self.written_epochs = entries
