@@ -225,33 +225,66 @@ cdef class SegmentEnd:
 
     cpdef bint has_room_for(self, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp, int64_t now_ms) except -1:
         """Return True if another batch belongs into this non-empty segment; ``limits`` explains the rule."""
+        cdef AppendedBatch batch
+        batch.size, batch.last, batch.max_timestamp = size, last_offset, max_timestamp
+        return self.takes(&batch, 0, 0, now_ms)
+
+    cdef bint takes(
+        self, const AppendedBatch* batch, Py_ssize_t batches, Py_ssize_t bytes_before, int64_t now_ms
+    ) except -1:
+        """Return True if a batch belongs into this segment behind ``batches`` others of ``bytes_before`` bytes, which
+        are not yet appended."""
         cdef OffsetIndexEnd offset_index
         cdef TimeIndexEnd time_index
+        cdef int64_t end = self._size + bytes_before + batch.size
         if self.roll_start == NONE or self._size == 0:
             return False
-        if not self.allows(self._size + size, last_offset, max_timestamp, self.roll_start, now_ms):
+        if not self.allows(end, batch.last, batch.max_timestamp, self.roll_start, now_ms):
             return False
         offset_index, time_index = self._indexes.growing()
-        return offset_index.room() > 0 and time_index.room() > 1
+        return offset_index.room() > batches and time_index.room() > batches + 1
 
     cpdef append_one(self, data, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp):
         """Append a single batch of ``size`` bytes that is known to fit; without a table, for speed."""
-        cdef IndexProgress builder = self._builder
-        cdef OffsetIndexEnd offset_index
-        cdef TimeIndexEnd time_index
         cdef int64_t start = self._size
-        file = self._file_or_none
-        if builder is None or file is None:
-            builder, file = self._index_builder(), self._file
+        file = self.file_for_append()
         try:
             file.pwrite(data, start)
         except StorageError:
             file.truncate(start)
             raise
-        self._size = start + size
         if start == 0:
             self.roll_start = max_timestamp
+        self.add(start, size, last_offset, max_timestamp)
+
+    cdef int append_run(self, list parts, const AppendedBatch* batches, Py_ssize_t count) except -1:
+        """Append batches that are known to fit, with one write. ``parts`` are their bytes."""
+        cdef int64_t start = self._size
+        cdef Py_ssize_t i
+        file = self.file_for_append()
+        try:
+            file.pwrite_all(parts, start)
+        except StorageError:
+            file.truncate(start)
+            raise
+        for i in range(count):
+            self.add(self._size, batches[i].size, batches[i].last, batches[i].max_timestamp)
+        return 0
+
+    cdef object file_for_append(self):
+        if self._builder is None or self._file_or_none is None:
+            self._index_builder()
+            return self._file
+        return self._file_or_none
+
+    cdef int add(self, int64_t start, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp) except -1:
+        """Add a batch that is written at ``start``, the end, with its index entries."""
+        cdef IndexProgress builder = self._builder
+        cdef OffsetIndexEnd offset_index
+        cdef TimeIndexEnd time_index
+        self._size = start + size
         if builder.add_one(size, last_offset, max_timestamp):
             offset_index, time_index = self._indexes.growing()
             offset_index.append(last_offset, start)
             time_index.maybe_append(builder.largest_timestamp, builder.offset_of_largest)
+        return 0

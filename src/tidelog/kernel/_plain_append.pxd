@@ -1,6 +1,7 @@
-# The append of one plain batch, for kernels that take batches out of requests.
+# The append of plain batches, for kernels that take batches out of requests.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from tidelog.kernel._log_end cimport AppendedBatch, SegmentEnd
 from tidelog.kernel._log_offsets cimport LogOffsets
 from tidelog.kernel._validate cimport ProduceRules
 
@@ -10,14 +11,16 @@ cdef class PlainAppends:
     cdef ProduceRules rules
     cdef bint is_possible
     cdef object result_type, stats
-    cdef object append_at(
-        self, object frame, uint8_t* p, Py_ssize_t start, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms,
+    cdef Py_ssize_t append_run(
+        self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
         bint is_replicated
-    )
-    cdef object append_locked(
-        self, object buffer, uint8_t* p, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms, bint is_replicated
-    )
-    cdef object append_held(
-        self, object buffer, uint8_t* p, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms, bint is_replicated
-    )
+    ) except -1
+    cdef Py_ssize_t append_held(
+        self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
+        bint is_replicated
+    ) except -1
+    cdef bint check(
+        self, AppendedBatch* batches, Py_ssize_t i, int64_t first, Py_ssize_t bytes_before, SegmentEnd segment,
+        int64_t now_ms
+    ) except -1
     cdef object continued(self, const uint8_t* p, int64_t producer_id)

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=True, cdivision=True
-"""The append of one plain batch as leader: check, place, write and account, in one call with the partition's lock.
+"""The append of plain batches as leader: check, place, write and account, in one call with the partition's lock.
 
-A batch is plain if all of this holds:
+Several batches come from as many requests, and are written together. A batch is plain if all of this holds:
 
 - It is the only one in its buffer, of format v2, uncompressed, a client's and not of a transaction.
 - It is stored as it was sent, fits into the active segment, and belongs to the log's latest leader epoch.
@@ -15,7 +15,6 @@ Source of the rules: Kafka's ``UnifiedLog.append``, ``ProducerStateManager``.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -23,7 +22,7 @@ from tidelog.kernel._bytes cimport (
     PREFIX, V2_ATTRIBUTES, V2_BASE_SEQUENCE, V2_HEADER, V2_LEADER_EPOCH, V2_LENGTH, V2_MAGIC, V2_PRODUCER_EPOCH,
     V2_PRODUCER_ID, tl_load16, tl_load32, tl_load64, tl_store32, tl_store64,
 )
-from tidelog.kernel._log_end cimport SegmentEnd
+from tidelog.kernel._log_end cimport AppendedBatch, SegmentEnd
 from tidelog.kernel._log_offsets cimport LogOffsets
 from tidelog.kernel._validate cimport Outcome, ProduceRules, take_batch
 
@@ -93,89 +92,126 @@ cdef class PlainAppends:
         in a forked child.
         """
         cdef Py_buffer view
+        cdef AppendedBatch batch
         if not self.is_possible:
             return None
         PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
         try:
-            if not is_candidate(<const uint8_t*>view.buf, view.len):
+            batch.p, batch.size = <uint8_t*>view.buf, view.len
+            if not self.append_run(buffer, &batch, 1, leader_epoch, now_ms, is_replicated):
                 return None
-            return self.append_locked(buffer, <uint8_t*>view.buf, view.len, leader_epoch, now_ms, is_replicated)
         finally:
             PyBuffer_Release(&view)
+        return tuple.__new__(
+            self.result_type,
+            (batch.first, batch.last, self.offsets.log_start, batch.max_timestamp, -1, False, self.stats),
+        )
 
-    cdef object append_at(
-        self, object frame, uint8_t* p, Py_ssize_t start, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms,
+    cdef Py_ssize_t append_run(
+        self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
         bint is_replicated
-    ):
-        """Append the ``size`` bytes from ``start`` on of a buffer, which ``p`` points to, as ``append`` does."""
-        if not self.is_possible or not is_candidate(p + start, size):
-            return None
-        batch = PyMemoryView_FromObject(frame)[start:start + size]
-        return self.append_locked(batch, p + start, size, leader_epoch, now_ms, is_replicated)
+    ) except -1:
+        """Append the first of several batches of a producer, as long as they are plain, with one write. Return their
+        number.
 
-    cdef object append_locked(
-        self, object buffer, uint8_t* p, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms, bint is_replicated
-    ):
+        ``buffers`` is a list of their bytes once more, as Python's buffers, or the buffer of the only batch. Their
+        offsets and timestamps are set in ``batches``.
+        After a StorageError they are valid as before.
+        """
+        cdef Py_ssize_t i
+        if not self.is_possible:
+            return 0
+        for i in range(count):
+            if not is_candidate(batches[i].p, batches[i].size):
+                count = i
+                break
+        if not count:
+            return 0
         lifecycle = self.lifecycle
         lifecycle.guard.check()
         self.lock.acquire()
         try:
             if lifecycle.is_closed or lifecycle.failure is not None or lifecycle.is_retired:
-                return None
-            return self.append_held(buffer, p, size, leader_epoch, now_ms, is_replicated)
+                return 0
+            return self.append_held(buffers, batches, count, leader_epoch, now_ms, is_replicated)
         except StorageError as error:
             lifecycle.fail(error)
             raise
         finally:
             self.lock.release()
 
-    cdef object append_held(
-        self, object buffer, uint8_t* p, Py_ssize_t size, int32_t leader_epoch, int64_t now_ms, bint is_replicated
-    ):
-        cdef Outcome outcome
+    cdef Py_ssize_t append_held(
+        self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
+        bint is_replicated
+    ) except -1:
         cdef LogOffsets offsets = self.offsets
         cdef tuple segments = self.segments.at_this_moment
         cdef tuple epochs = self.epochs.entries
         cdef SegmentEnd segment = segments[len(segments) - 1]
-        cdef int64_t first = offsets.log_end[0]
-        cdef int64_t producer_id = <int64_t>tl_load64(p + V2_PRODUCER_ID)
-        cdef int64_t last, base_sequence
+        cdef int64_t next_offset = offsets.log_end[0]
+        cdef Py_ssize_t taken = 0
+        cdef Py_ssize_t size = 0
+        cdef Py_ssize_t i
+        cdef int64_t producer_id = <int64_t>tl_load64(batches.p + V2_PRODUCER_ID)
         entry, state = None, self.state
         if not epochs or self.topic.is_unwritten or not state.has_no_transactions:
-            return None
+            return 0
         latest = epochs[len(epochs) - 1]
-        if <int64_t>latest[0] != leader_epoch or <int64_t>latest[1] > first:
-            return None
+        if <int64_t>latest[0] != leader_epoch or <int64_t>latest[1] > next_offset:
+            return 0
         if producer_id >= 0:
-            entry = self.continued(p, producer_id)
+            entry = self.continued(batches.p, producer_id)
             if entry is None:
-                return None
-        memset(&outcome, 0, sizeof(Outcome))
-        outcome.max_timestamp = -1
-        if take_batch(p, size, &self.rules.rules, 0, -1, now_ms, &outcome):
-            return None
-        last = first + outcome.record_count - 1
-        if last < first or not segment.has_room_for(size, last, outcome.max_timestamp, now_ms):
-            return None
+                return 0
+        while taken < count and self.check(batches, taken, next_offset, size, segment, now_ms):
+            next_offset = batches[taken].last + 1
+            size += batches[taken].size
+            taken += 1
+        if not taken:
+            return 0
         # From here on nothing is refused.
-        tl_store64(p, <uint64_t>first)
-        tl_store32(p + V2_LEADER_EPOCH, <uint32_t>leader_epoch)
+        for i in range(taken):
+            batches[i].sent_offset = tl_load64(batches[i].p)
+            batches[i].sent_epoch = tl_load32(batches[i].p + V2_LEADER_EPOCH)
+            put(&batches[i], <uint64_t>batches[i].first, <uint32_t>leader_epoch)
         self.dirty.add(segment.base_offset)
-        segment.append_one(buffer, size, last, outcome.max_timestamp)
-        end = tuple.__new__(LogOffsetMetadata, (last + 1, segment.base_offset, segment._size))
+        try:
+            if taken == 1:
+                data = buffers[0] if type(buffers) is list else buffers
+                segment.append_one(data, size, batches.last, batches.max_timestamp)
+            else:
+                segment.append_run(buffers[:taken], batches, taken)
+        except StorageError:
+            for i in range(taken):
+                put(&batches[i], batches[i].sent_offset, batches[i].sent_epoch)
+            raise
+        end = tuple.__new__(LogOffsetMetadata, (next_offset, segment.base_offset, segment._size))
         offsets.move_log_end(end)
         if entry is not None:
-            base_sequence = <int32_t>tl_load32(p + V2_BASE_SEQUENCE)
-            batches = entry.batches
-            cached = (sequence_after(base_sequence, last - first), last, last - first, outcome.max_timestamp)
-            batches.append(tuple.__new__(type(batches[-1]), cached))
-            entry.last_timestamp = outcome.max_timestamp
-        self.producers.map_end_offset = last + 1
+            for i in range(taken):
+                account(entry, &batches[i])
+        self.producers.map_end_offset = next_offset
         if (is_replicated or state.is_sole_replica) and offsets.high_watermark is not end:
             offsets.move_high_watermark(end)
-        return tuple.__new__(
-            self.result_type, (first, last, offsets.log_start, outcome.max_timestamp, -1, False, self.stats)
-        )
+        return taken
+
+    cdef bint check(
+        self, AppendedBatch* batches, Py_ssize_t i, int64_t first, Py_ssize_t bytes_before, SegmentEnd segment,
+        int64_t now_ms
+    ) except -1:
+        """Return True if a batch is plain behind those before it. The first has a producer that continues."""
+        cdef AppendedBatch* batch = &batches[i]
+        cdef Outcome outcome
+        if i and not is_next(&batches[i - 1], batch):
+            return False
+        memset(&outcome, 0, sizeof(Outcome))
+        outcome.max_timestamp = -1
+        if take_batch(batch.p, batch.size, &self.rules.rules, 0, -1, now_ms, &outcome):
+            return False
+        batch.first, batch.last, batch.max_timestamp = first, first + outcome.record_count - 1, outcome.max_timestamp
+        if batch.last < first or not segment.takes(batch, i, bytes_before, now_ms):
+            return False
+        return True
 
     cdef object continued(self, const uint8_t* p, int64_t producer_id):
         """Return the producer's entry, or None if the batch does not simply continue it."""
@@ -190,6 +226,34 @@ cdef class PlainAppends:
         ):
             return None
         return entry
+
+
+cdef inline void put(const AppendedBatch* batch, uint64_t offset, uint32_t leader_epoch) noexcept:
+    tl_store64(batch.p, offset)
+    tl_store32(batch.p + V2_LEADER_EPOCH, leader_epoch)
+
+
+cdef int account(object entry, const AppendedBatch* batch) except -1:
+    """Note a batch in its producer's entry."""
+    cdef int64_t base_sequence = <int32_t>tl_load32(batch.p + V2_BASE_SEQUENCE)
+    cdef int64_t delta = batch.last - batch.first
+    batches = entry.batches
+    cached = (sequence_after(base_sequence, delta), batch.last, delta, batch.max_timestamp)
+    batches.append(tuple.__new__(type(batches[-1]), cached))
+    entry.last_timestamp = batch.max_timestamp
+    return 0
+
+
+cdef bint is_next(const AppendedBatch* before, const AppendedBatch* batch) noexcept:
+    """Return True if a batch has the producer of the one before it, and the next sequence, or both have none."""
+    cdef int64_t base_sequence = <int32_t>tl_load32(before.p + V2_BASE_SEQUENCE)
+    cdef int64_t producer_id = <int64_t>tl_load64(before.p + V2_PRODUCER_ID)
+    return producer_id == <int64_t>tl_load64(batch.p + V2_PRODUCER_ID) and (
+        producer_id < 0
+        or tl_load16(before.p + V2_PRODUCER_EPOCH) == tl_load16(batch.p + V2_PRODUCER_EPOCH)
+        and <int32_t>tl_load32(batch.p + V2_BASE_SEQUENCE)
+        == next_after(sequence_after(base_sequence, before.last - before.first))
+    )
 
 
 cdef inline bint is_candidate(const uint8_t* p, Py_ssize_t size) noexcept:

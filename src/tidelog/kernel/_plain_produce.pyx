@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Produce requests of the plain case, from the frame to the response in one call.
 
-A request is plain if all of this holds:
+Requests for one partition that have come together are one call, and one write. A request is plain if all of this holds:
 
 - It has a flexible version (v9 to v13), no transactional id and no tagged fields, and wants acks.
 - It has one batch for one partition, of which this broker is the only replica.
@@ -13,10 +13,12 @@ response has the bytes of a general one. Source of the format: Kafka's ``Produce
 
 from cpython.buffer cimport PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from tidelog.kernel._bytes cimport tl_load16, tl_load32, tl_store32, tl_store64
+from tidelog.kernel._log_end cimport AppendedBatch
 from tidelog.kernel._plain_append cimport PlainAppends
 from tidelog.kernel._plain_request cimport (
     NO_ITEM, ONE_ITEM, PlainPartitions, RequestHeader, read_header, read_length, read_topic, write_length,
@@ -28,6 +30,7 @@ cdef enum:
     TOPIC_IDS = 13
     INDEX_BYTES = 5  # the length of the array of partitions, and the only one's number
     LARGEST_RESPONSE = 340
+    MOST_TOGETHER = 8
 
 cdef struct Request:
     int version
@@ -52,25 +55,55 @@ cdef class PlainProduce:
     def __init__(self, find, now_ms):
         self.partitions, self.now_ms = PlainPartitions(find), now_ms
 
-    def respond(self, frame):
-        """Return the version of the request and the complete response, or None if the request is not plain.
+    def respond(self, frame, following):
+        """Return the versions of the requests, and their complete responses. Return None if the first is not plain.
 
-        Raise StorageError, as an append does, and ForkError in a forked child.
+        ``following`` are the frames that have already come after it. As many of them are taken as are plain and for the
+        same partition: their batches are written together. Raise StorageError, as an append does, and ForkError in a
+        forked child.
         """
-        cdef Py_buffer view
-        cdef Request request
-        PyObject_GetBuffer(frame, &view, PyBUF_WRITABLE)
+        cdef Py_buffer[MOST_TOGETHER] views
+        cdef Request[MOST_TOGETHER] requests
+        cdef AppendedBatch[MOST_TOGETHER] batches
+        cdef Py_ssize_t i
+        cdef Py_ssize_t held = 0
+        cdef Py_ssize_t count = 0
+        cdef list buffers = []
         try:
-            if not read_request(<const uint8_t*>view.buf, view.len, &request):
+            PyObject_GetBuffer(frame, &views[0], PyBUF_WRITABLE)
+            held = 1
+            if not read_request(<const uint8_t*>views[0].buf, views[0].len, &requests[0]):
                 return None
-            return self.take(frame, <uint8_t*>view.buf, &request)
+            count = 1
+            if following:
+                for later in following:
+                    if held == MOST_TOGETHER:
+                        break
+                    PyObject_GetBuffer(later, &views[held], PyBUF_WRITABLE)
+                    held += 1
+                    if not read_request(<const uint8_t*>views[count].buf, views[count].len, &requests[count]):
+                        break
+                    if not are_for_one(views, requests, count):
+                        break
+                    count += 1
+            for i in range(count):
+                batches[i].p = <uint8_t*>views[i].buf + requests[i].records
+                batches[i].size = requests[i].records_bytes
+                whole = PyMemoryView_FromObject(frame if i == 0 else following[i - 1])
+                buffers.append(whole[requests[i].records:requests[i].records + requests[i].records_bytes])
+            return self.take(views, requests, batches, count, buffers[0] if count == 1 else buffers)
         finally:
-            PyBuffer_Release(&view)
+            for i in range(held):
+                PyBuffer_Release(&views[i])
 
-    cdef object take(self, frame, uint8_t* p, const Request* request):
+    cdef object take(
+        self, const Py_buffer* views, const Request* requests, AppendedBatch* batches, Py_ssize_t count, object buffers
+    ):
         cdef PlainAppends appends
+        cdef Py_ssize_t taken, i
+        cdef const uint8_t* p = <const uint8_t*>views[0].buf
         key = self.partitions.key(
-            p + request.topic, request.topic_bytes, request.index, request.version >= TOPIC_IDS
+            p + requests[0].topic, requests[0].topic_bytes, requests[0].index, requests[0].version >= TOPIC_IDS
         )
         partition = self.partitions.get(key)
         if partition is None:
@@ -79,13 +112,27 @@ cdef class PlainProduce:
         if appends is None:
             self.partitions.forget(key)
             return None
-        result = appends.append_at(
-            frame, p, request.records, request.records_bytes, partition.leader_epoch, self.now_ms(), True
-        )
-        if result is None:
+        taken = appends.append_run(buffers, batches, count, partition.leader_epoch, self.now_ms(), True)
+        if not taken:
             return None
         partition.check_delayed()
-        return request.version, written(p, request, <tuple>result)
+        return [requests[i].version for i in range(taken)], written(
+            views, requests, batches, taken, appends.offsets.log_start
+        )
+
+
+cdef bint are_for_one(const Py_buffer* views, const Request* requests, Py_ssize_t i) noexcept:
+    """Return True if a request is for the partition of the first, and names it in the same way."""
+    cdef const Request* first = &requests[0]
+    return (
+        requests[i].index == first.index
+        and requests[i].topic_bytes == first.topic_bytes
+        and (requests[i].version >= TOPIC_IDS) == (first.version >= TOPIC_IDS)
+        and not memcmp(
+            <const uint8_t*>views[i].buf + requests[i].topic, <const uint8_t*>views[0].buf + first.topic,
+            first.topic_bytes,
+        )
+    )
 
 
 cdef bint read_request(const uint8_t* p, Py_ssize_t size, Request* request) noexcept:
@@ -114,9 +161,22 @@ cdef bint read_request(const uint8_t* p, Py_ssize_t size, Request* request) noex
     return not (p[size - 3] or p[size - 2] or p[size - 1])  # tags of the partition, the topic and the request
 
 
-cdef bytes written(const uint8_t* p, const Request* request, tuple result):
-    """Return the response, with its length and header first."""
-    cdef uint8_t[LARGEST_RESPONSE] buffer
+cdef bytes written(
+    const Py_buffer* views, const Request* requests, const AppendedBatch* batches, Py_ssize_t count, int64_t log_start
+):
+    """Return the responses, each with its length and header first."""
+    cdef uint8_t[MOST_TOGETHER * LARGEST_RESPONSE] buffer
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        at += write_response(buffer + at, <const uint8_t*>views[i].buf, &requests[i], batches[i].first, log_start)
+    return PyBytes_FromStringAndSize(<char*>buffer, at)
+
+
+cdef Py_ssize_t write_response(
+    uint8_t* buffer, const uint8_t* p, const Request* request, int64_t first_offset, int64_t log_start
+) noexcept:
+    """Write a response and return its size."""
     cdef Py_ssize_t at = 4
     memset(buffer, 0, LARGEST_RESPONSE)
     tl_store32(buffer + at, <uint32_t>request.correlation_id)
@@ -128,10 +188,10 @@ cdef bytes written(const uint8_t* p, const Request* request, tuple result):
     at += request.topic_bytes
     buffer[at] = ONE_ITEM
     tl_store32(buffer + at + 1, <uint32_t>request.index)
-    tl_store64(buffer + at + 7, <uint64_t><int64_t>result[0])  # first offset, after the error code
-    tl_store64(buffer + at + 15, <uint64_t><int64_t>result[4])  # log append time
-    tl_store64(buffer + at + 23, <uint64_t><int64_t>result[2])  # log start
+    tl_store64(buffer + at + 7, <uint64_t>first_offset)  # after the error code
+    memset(buffer + at + 15, 0xff, 8)  # no log append time
+    tl_store64(buffer + at + 23, <uint64_t>log_start)
     buffer[at + 31] = NO_ITEM  # record errors
     at += 32 + 1 + 1 + 1 + 4 + 1  # no message, tags of the partition and the topic, throttle time, tags
     tl_store32(buffer, <uint32_t>(at - 4))
-    return PyBytes_FromStringAndSize(<char*>buffer, at)
+    return at

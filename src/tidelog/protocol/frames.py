@@ -32,12 +32,13 @@ class FrameReader:
     """A reader that splits a stream into frames. Call ``receive`` with the bytes. To save a copy of a large frame,
     receive into ``space`` and call ``filled``."""
 
-    __slots__ = ("_frame", "_frames", "_have", "_prefix", "max_bytes")
+    __slots__ = ("_frame", "_have", "_prefix", "complete", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         """The largest frame. A change applies from the next frame on."""
-        self._frames: deque[Frame] = deque()
+        self.complete: deque[Frame] = deque()
+        """The complete frames, without their lengths."""
         self._prefix = b""
         """The first bytes of an incomplete length."""
         self._frame: Frame | None = None
@@ -51,7 +52,7 @@ class FrameReader:
 
     def next_frame(self) -> Frame | None:
         """Remove and return the oldest complete frame, without its length."""
-        return self._frames.popleft() if self._frames else None
+        return self.complete.popleft() if self.complete else None
 
     def receive(self, data: Buffer) -> None:
         """Add bytes of the stream. Raise MalformedMessageError if a length is negative or above the limit. The reader
@@ -80,7 +81,7 @@ class FrameReader:
         assert self._frame is not None
         self._have += count
         if self._have == len(self._frame):
-            self._frames.append(self._frame)
+            self.complete.append(self._frame)
             self._frame = None
 
     def _take(self, view: memoryview, position: int, end: int) -> int:
@@ -90,7 +91,7 @@ class FrameReader:
         if not 0 <= length <= end - start or length > self.max_bytes:
             self._begin_frame(length)
             return start
-        self._frames.append(bytearray(view[start : start + length]))
+        self.complete.append(bytearray(view[start : start + length]))
         return start + length
 
     def _begin(self, view: memoryview) -> int:

@@ -32,20 +32,26 @@ class PlainRequests:
         self._fetches = PlainFetches(broker, general)
 
     def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
-        """Return the response, now or later, or None if the request is not plain. Its frame is unchanged then."""
+        """Return the response, now or later, or None if the request is not plain. Its frame is unchanged then.
+
+        Responses to the next of ``client.following`` may come with it. Their frames are removed.
+        """
         broker = self._broker
         if broker.quotas.is_on or broker.authorizer.is_on:
             return None
         try:
-            done = self._produce.respond(frame)
+            done = self._produce.respond(frame, client.following)
         except StorageError:
             return None  # The log has failed, and the general way reports that.
         if done is None:
             return self._fetches.begin(frame, client)
-        version, response = done
+        versions, responses = done
         client.is_exempt = False
-        broker.server_metrics.count(ApiKey.PRODUCE, version)
-        return [response]
+        for version in versions:
+            broker.server_metrics.count(ApiKey.PRODUCE, version)
+        for _ in versions[1:]:
+            client.following.popleft()
+        return [responses]
 
     def _find_writable(self, topic: bytes, is_id: bool, number: int) -> Partition | None:
         found = find_partition(self._broker, topic, is_id, number)

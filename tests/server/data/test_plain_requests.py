@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ from append_cases import all_appends
 from log_maker import batch
 from server.data.data_home import WITH_NAMES, DataHome, eventually, offsets_in
 from server.harness import BrokerHome
+from tidelog.model import StorageError
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.frames import Frame
 from tidelog.protocol.headers import write_request_header
@@ -24,11 +26,14 @@ from tidelog.protocol.messages import write_request
 from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
+from tidelog.storage.fs.local import LocalFile
 
 CASES = sorted(all_appends().items())
 TOPICS_AT, PARTITIONS_AT = 7, 24
 """The positions of the numbers of topics and of partitions, plus one, in the body of a request with a topic id."""
 OTHER_ID = UUID(int=77)
+STORAGE_ERROR = b"\0\0\0\0\0\x38"
+"""The end of a partition's number 0, and the error 56."""
 NAMES = count()
 
 
@@ -38,11 +43,14 @@ class Noted:
     def __init__(self, plain: Any) -> None:
         self._plain = plain
         self.count = 0
+        self.together = 0
+        """The requests that were handled with the one before them."""
 
     def begin(self, frame: Frame, client: ClientConnection) -> Reply | Awaitable[Reply]:
-        before = bytes(frame)
+        before, waiting = bytes(frame), len(client.following)
         reply: Reply | Awaitable[Reply] = self._plain.begin(frame, client)
         self.count += reply is not None
+        self.together += waiting - len(client.following)
         assert reply is not None or bytes(frame) == before
         return reply
 
@@ -110,6 +118,22 @@ class Topic:
             self.brokers.clients[number].throttle_ms = 0
         assert outcomes[0] == outcomes[1]
 
+    def produce_together(self, requests: Sequence[dict[str, Any]]) -> int:
+        """Send requests that the first broker gets together, and compare the responses. Return their number that was
+        handled with the one before."""
+        before = self.brokers.noted.together
+        frames = deque(self.frame(self.ids[0], **request) for request in requests)
+        self.brokers.clients[0].following = frames  # type: ignore[assignment] # frames are bytearrays
+        together = []
+        while frames:
+            together.append(without_id(self.brokers.send(0, frames.popleft()), self.ids[0]))
+        alone = [
+            without_id(self.brokers.send(1, self.frame(self.ids[1], **request)), self.ids[1]) for request in requests
+        ]
+        self.brokers.clients[0].following = deque()
+        assert joined(together) == joined(alone)
+        return self.brokers.noted.together - before
+
     def frame(self, topic_id: UUID, **request: Any) -> bytearray:
         version, client_id = request["version"], request.get("client_id", "test")
         partitions = request.get("partitions") or [{"index": request.get("index", 0), "records": request["records"]}]
@@ -147,6 +171,12 @@ class Topic:
                 for log in logs
             )
             assert first == second
+
+
+def joined(outcomes: Sequence[object]) -> list[object]:
+    """Return outcomes with adjacent responses as one."""
+    kinds = groupby(outcomes, key=lambda outcome: isinstance(outcome, bytes))
+    return [b"".join(group) if are_bytes else list(group) for are_bytes, group in kinds]  # type: ignore[arg-type]
 
 
 def without_id(outcome: object, topic_id: UUID) -> object:
@@ -220,6 +250,118 @@ def test_both_ways_leave_the_same_bytes(
         topic.produce(request, changes, cut)
     topic.require_equal_files()
     event(f"{brokers.noted.count - before} plain requests")
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    groups=st.lists(st.lists(usual | usual | usual | requests, min_size=1, max_size=10), max_size=4),
+    configs=st.sampled_from([{}, {}, {"segment_bytes": "1048576"}, {"message_timestamp_type": "LogAppendTime"}]),
+)
+def test_requests_that_come_together_leave_the_same_bytes(
+    brokers: TwoBrokers, groups: list[list[dict[str, Any]]], configs: dict[str, str]
+) -> None:
+    topic = brokers.topic(**configs)
+    topic.produce(plain_request)
+    together = sum(map(topic.produce_together, groups))
+    topic.require_equal_files()
+    event(f"{together} requests with the one before")
+
+
+def numbered(number: int, sequence: int, size: int = 20, producer_id: int = 7, **request: Any) -> dict[str, Any]:
+    records = batch(0, [b"v" * size], producer_id=producer_id, sequence=sequence)
+    return {"version": 13, "correlation_id": number, "records": records, **request}
+
+
+def test_requests_that_come_together_are_written_together(brokers: TwoBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, written = brokers.topic(), list[int]()
+    monkeypatch.setattr(LocalFile, "pwrite_all", counted(LocalFile.pwrite_all, written))
+    topic.produce(numbered(0, 0))
+    assert topic.produce_together([numbered(number, number, 3000) for number in range(1, 6)]) == 4
+    assert topic.produce_together([numbered(number, number) for number in range(6, 26)]) == 7 + 7 + 3
+    assert topic.produce_together([plain_request] * 3) == 2
+    assert written == [5, 8, 8, 4, 3]
+    topic.require_equal_files()
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        numbered(2, 2, index=1, producer_id=-1),
+        numbered(2, 2, version=12),
+        numbered(2, 3),
+        numbered(2, 1),
+        numbered(2, 0, producer_id=8),
+        numbered(2, 2, acks=0),
+        numbered(2, 2, cut=1),
+        {"version": 13, "records": batch(0, [b"a"], producer_id=7, producer_epoch=1)},
+        {"version": 13, "records": batch(0, [b"a"]) + batch(0, [b"b"])},
+    ],
+    ids=[
+        "another partition",
+        "a topic by its name",
+        "a later sequence",
+        "a sequence twice",
+        "a new producer",
+        "no acks",
+        "half a frame",
+        "another epoch",
+        "two batches",
+    ],
+)
+def test_requests_that_are_handled_alone(brokers: TwoBrokers, second: dict[str, Any]) -> None:
+    topic = brokers.topic()
+    topic.produce(numbered(0, 0))
+    topic.produce_together([numbered(1, 1), second, numbered(3, 2)])
+    topic.require_equal_files()
+
+
+def test_a_run_ends_with_the_segment(brokers: TwoBrokers) -> None:
+    topic = brokers.topic(segment_bytes="1048576")
+    topic.produce(plain_request)
+    large = {"version": 13, "records": batch(0, [b"v" * 200_000])}
+    assert 0 < topic.produce_together([large] * 8) < 7
+    topic.require_equal_files()
+
+
+def test_a_run_has_one_producer(brokers: TwoBrokers) -> None:
+    topic = brokers.topic()
+    topic.produce(numbered(0, 0))
+    topic.produce(numbered(0, 0, producer_id=8))
+    mixed = [numbered(1, 1), numbered(2, 2), numbered(3, 1, producer_id=8), numbered(4, 3), numbered(5, 4)]
+    assert topic.produce_together(mixed) == 2
+    topic.require_equal_files()
+
+
+def test_a_failed_write_fails_all_requests_of_a_run(brokers: TwoBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = brokers.topic()
+    topic.produce(plain_request)
+    log = brokers.data[0].partition(topic.name).log
+    end, size = log.end_offset, log.size
+
+    def fail(file: LocalFile, parts: Sequence[memoryview], position: int) -> None:
+        file.pwrite(parts[0], position)
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(LocalFile, "pwrite_all", fail)
+    monkeypatch.setattr(brokers.dispatcher(0), "plain", brokers.noted._plain)
+    frames = deque(topic.frame(topic.ids[0], **plain_request) for _ in range(3))
+    brokers.clients[0].following = frames  # type: ignore[assignment] # frames are bytearrays
+    replies = []
+    while frames:
+        replies.append(brokers.send(0, frames.popleft()))
+    brokers.clients[0].following = deque()
+    assert len(replies) == 3
+    assert all(isinstance(reply, bytes) and STORAGE_ERROR in reply for reply in replies)
+    assert (log.end_offset, log.segments[-1].size) == (end, size)
+    assert not log.is_healthy
+
+
+def counted(call: Callable[..., None], counts: list[int]) -> Callable[..., None]:
+    def count_and_call(file: LocalFile, parts: Sequence[memoryview], position: int) -> None:
+        counts.append(len(parts))
+        call(file, parts, position)
+
+    return count_and_call
 
 
 def test_plain_responses(brokers: TwoBrokers) -> None:

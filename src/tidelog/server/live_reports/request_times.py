@@ -144,6 +144,7 @@ class MeasuredService:
             times = self._apis[number] = ApiTimes()
         if not client.requests:
             client.client_id = _client_id(frame)
+            client.following = deque()  # so that each request is measured alone
         client.requests += 1
         client.bytes_in += size
         client.api = number

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.protocol.frames import Frame
 from tidelog.server.security.principal import ANONYMOUS, Principal
 
 CLOSE_AFTER_RESPONSE: Final = -1
@@ -38,6 +40,8 @@ class ClientConnection:
     is_exempt: bool = False
     """True if the current request does not count for the client's request quota. The dispatcher resets it for each
     request. A handler sets it before it first waits, so that all of the request's time is exempt."""
+    following: deque[Frame] = field(default_factory=deque)
+    """The complete frames after the current request. Its handler may remove the next ones if it handles them, too."""
     client_id: str | None = None
     """The client id of the first request."""
     api: int = -1

@@ -141,6 +141,7 @@ class Connection:
         self._request_bytes = 0
         self._is_reading = self._is_writing = self._has_turn = False
         self.client = client
+        client.following = self._frames.complete
         self.is_closed = False
         self.last_active_ms = self.opened_ms = owner.timers.monotonic_ms()
         self._start_reading()

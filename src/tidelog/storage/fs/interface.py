@@ -16,6 +16,7 @@ Thread rule: any thread. A File has no current position, so concurrent calls do 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +69,10 @@ class File(Protocol):
         ...
 
     def pwrite(self, data: Buffer, position: int) -> int: ...
+
+    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> None:
+        """Write the parts, one behind the other, with one system call if it takes them all."""
+        ...
 
     def truncate(self, size: int) -> None:
         """Truncate or extend (with zeros) to ``size`` bytes."""

@@ -11,6 +11,7 @@ import mmap
 import os
 import stat as stat_bits
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -101,6 +102,12 @@ class LocalFile:
             return done
         except OSError as error:
             raise storage_error(error, "write", self._path) from error
+
+    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> None:
+        with SystemCall("write", self._path):
+            done = os.pwritev(self.fileno(), parts, position)
+        if done < sum(map(len, parts)):
+            self.pwrite(b"".join(parts)[done:], position + done)
 
     def truncate(self, size: int) -> None:
         with SystemCall(f"truncate to {size} bytes", self._path):

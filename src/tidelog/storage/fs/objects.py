@@ -13,7 +13,7 @@ creates its stores once per thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PosixPath
@@ -96,6 +96,9 @@ class ObjectFile:
         return len(data)
 
     def pwrite(self, data: Buffer, position: int) -> NoReturn:
+        self._refuse("write")
+
+    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> NoReturn:
         self._refuse("write")
 
     def truncate(self, size: int) -> NoReturn:

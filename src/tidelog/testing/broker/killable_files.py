@@ -8,6 +8,7 @@ use ``SimulatedDisk``. Thread rule: any thread.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,10 @@ class KillableFile(LocalFile):
     def pwrite(self, data: Buffer, position: int) -> int:
         self._files.require_alive(self._path)
         return super().pwrite(data, position)
+
+    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> None:
+        self._files.require_alive(self._path)
+        super().pwrite_all(parts, position)
 
     def truncate(self, size: int) -> None:
         self._files.require_alive(self._path)

@@ -6,6 +6,7 @@ Like a descriptor, it stays open if its name is removed or changed. Thread rule:
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from mmap import mmap
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,9 @@ class SimulatedFile:
             data = self.pread(len(view), position)
             view[: len(data)] = data
             return len(data)
+
+    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> None:
+        self.pwrite(b"".join(parts), position)
 
     def pwrite(self, data: Buffer, position: int) -> int:
         """Write ``data``. If the disk runs full, write the part that fits and then fail."""
