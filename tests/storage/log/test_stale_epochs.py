@@ -47,43 +47,39 @@ def test_an_epoch_that_begins_is_written_with_the_next_flush(tmp_path: Path) -> 
     assert written(log) == []
     log.flush()
     assert written(log) == [(3, 0)]
-    append(log, 4, 1)
+    log.begin_epoch(4)
     log.close()
     assert written(log) == [(3, 0), (4, 5)]
 
 
-def test_an_epoch_without_records_is_not_written(tmp_path: Path) -> None:
+def test_an_epoch_without_records_is_dropped_by_the_flush_after_the_load(tmp_path: Path) -> None:
+    """Loading need not wait for the disk: the file would only lose what the next loading drops, too."""
     log = opened(tmp_path / "t-0")
     append(log, 3)
-    for epoch in (4, 5):
-        log.begin_epoch(epoch)
-        log.flush()
-        log.close()
-        assert log.epochs.entries == ((3, 0), (epoch, 5))
-        assert written(log) == [(3, 0)]
-        log = opened(tmp_path / "t-0", log.recovery_point)
-        assert log.epochs.entries == ((3, 0),)
-    append(log, 6, 1)
+    log.begin_epoch(4)
     log.close()
-    assert written(log) == [(3, 0), (6, 5)]
-
-
-def test_a_written_epoch_without_records_stays_until_others_have_some(tmp_path: Path) -> None:
-    """Kafka writes them, and drops them when it loads."""
-    log = opened(tmp_path / "t-0")
-    append(log, 3)
-    log.close()
-    LeaderEpochCheckpoint.write(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT, [EpochEntry(3, 0), EpochEntry(4, 5)])
     log = opened(tmp_path / "t-0", log.recovery_point)
     assert log.epochs.entries == ((3, 0),)
-    log.begin_epoch(5)
-    log.close()
     assert written(log) == [(3, 0), (4, 5)]
-    log = opened(tmp_path / "t-0", log.recovery_point)
-    append(log, 6, 1)
-    log.flush()
-    assert written(log) == [(3, 0), (6, 5)]
     log.close()
+    assert written(log) == [(3, 0)]
+
+
+def test_a_killed_log_has_the_epochs_of_its_batches(tmp_path: Path) -> None:
+    """The file still has the epoch without records, which another one has replaced."""
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    log.begin_epoch(5)
+    append(log, 5, 1)
+    log.close_handlers()
+    assert written(log) == [(3, 0), (4, 5)]
+    again = opened(tmp_path / "t-0", 5, clean=False)
+    assert again.epochs.entries == ((3, 0), (5, 5))
+    assert written(again) == [(3, 0), (5, 5)]
+    again.close()
 
 
 def test_an_entry_above_the_log_end_is_removed(tmp_path: Path) -> None:

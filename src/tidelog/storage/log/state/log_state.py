@@ -19,13 +19,7 @@ from threading import Lock
 from tidelog.kernel import LogOffsets
 from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
-from tidelog.storage.epoch import (
-    LEADER_EPOCH_CHECKPOINT,
-    EpochEntry,
-    LeaderEpochCache,
-    LeaderEpochCheckpoint,
-    with_records,
-)
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_config import LogConfig
@@ -303,17 +297,13 @@ class LogState:
             self.write_epochs()
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that ``epoch`` begins at the log end, if that is new. A flush of its records writes the file."""
+        """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
         self.epochs.assign(epoch, self.offsets.log_end.message_offset)
 
     @property
     def epochs_stale(self) -> bool:
-        """True if the leader epoch file differs in an epoch that has records.
-
-        An epoch that begins at the log end has none, and loading drops it. So a restart writes no file.
-        """
-        end = self.offsets.log_end.message_offset
-        return with_records(self.epochs.entries, end) != with_records(self.written_epochs, end)
+        """True if the leader epoch file is stale; the next flush writes it."""
+        return self.epochs.entries != self.written_epochs
 
     def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
