@@ -53,7 +53,7 @@ def test_an_epoch_that_begins_is_written_with_the_next_flush(tmp_path: Path) -> 
 
 
 def test_an_epoch_without_records_is_dropped_by_the_flush_after_the_load(tmp_path: Path) -> None:
-    """Loading need not wait for the disk: the file would only lose what the next loading drops, too."""
+    """Loading need not wait for the disk: the next loading drops that epoch, too."""
     log = opened(tmp_path / "t-0")
     append(log, 3)
     log.begin_epoch(4)
