@@ -49,6 +49,23 @@ def test_a_request_with_an_immediate_response() -> None:
     assert (one.client_id, one.api) == ("shop", ApiKey.PRODUCE)
 
 
+def test_requests_that_are_handled_together() -> None:
+    times, one, first = RequestTimes(), client(), frame()
+    one.following.extend([frame(body=b"longer body"), frame(body=b""), frame()])
+    sizes = [len(first), *map(len, one.following)]
+
+    def respond() -> Reply:
+        one.following.popleft()
+        one.following.popleft()
+        return [b"123456"]
+
+    times.measured(Service(respond)).begin(first, one)
+    found = times.apis[ApiKey.PRODUCE]
+    assert (found.count, found.done, len(one.following)) == (3, 3, 1)
+    assert (found.bytes_in, found.bytes_out) == (sum(sizes[:3]), 6)
+    assert (one.requests, one.bytes_in, one.bytes_out) == (3, sum(sizes[:3]), 6)
+
+
 def test_the_wait_for_a_response_counts_in_the_total_time_only() -> None:
     async def run() -> None:
         times, one = RequestTimes(), client()

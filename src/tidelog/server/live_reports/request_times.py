@@ -144,16 +144,22 @@ class MeasuredService:
             times = self._apis[number] = ApiTimes()
         if not client.requests:
             client.client_id = _client_id(frame)
-            client.following = deque()  # so that each request is measured alone
         client.requests += 1
         client.bytes_in += size
         client.api = number
         times.count += 1
         times.bytes_in += size
+        sizes = [len(one) for one in client.following]
         begun_s = perf_counter()
         reply = self._begin(frame, client)
         spent_s = perf_counter() - begun_s
         times.local_s += spent_s
+        for size in sizes[: len(sizes) - len(client.following)]:  # requests that were handled together with this one
+            client.requests += 1
+            client.bytes_in += size
+            times.count += 1
+            times.bytes_in += size
+            _note_reply(times, client, spent_s, None)
         if reply is None or isinstance(reply, list):
             _note_reply(times, client, spent_s, reply)
             return reply
