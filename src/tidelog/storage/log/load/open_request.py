@@ -100,7 +100,6 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
         topic=TopicIdFile(request.fs, request.directory),
         deleted=DeletedSegments(request.fs),
         tasks=tasks,
-        written_epochs=loaded.written_epochs,
         dirty={segment.base_offset for segment in loaded.recovered},
     )
     state.offsets.on_high_watermark = request.on_high_watermark

@@ -19,7 +19,7 @@ from threading import Lock
 from tidelog.kernel import LogOffsets
 from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_config import LogConfig
@@ -56,8 +56,8 @@ class LogState:
     """Base offsets of segments with unsynced bytes."""
     truncation_count: int = 0
     """Number of truncations of the log end."""
-    written_epochs: tuple[EpochEntry, ...] = ()
-    """The entries in the leader epoch file."""
+    epochs_stale: bool = False
+    """The leader epoch file is stale; the next flush writes it."""
     first_unstable: LogOffsetMetadata | None = None
     """The start of the first transaction that is open, or whose marker is not below the high watermark."""
 
@@ -298,18 +298,13 @@ class LogState:
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
-        self.epochs.assign(epoch, self.offsets.log_end.message_offset)
-
-    @property
-    def epochs_stale(self) -> bool:
-        """True if the leader epoch file is stale; the next flush writes it."""
-        return self.epochs.entries != self.written_epochs
+        self.epochs_stale |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
 
     def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
 
         Until then the file may lag. Missing entries begin above the recovery point, where loading finds them in the
-        batches. Extra entries lie below the log start or at the log end, where loading removes them.
+        batches. Extra entries lie below the log start, where loading removes them.
         """
         if self.epochs_stale:
             self.write_epochs(syncs_name=syncs_name)
@@ -317,7 +312,6 @@ class LogState:
     def write_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs; durable on return. ``syncs_name`` is that of ``write_atomically``."""
         with self.epoch_file:
-            entries = self.epochs.entries
+            self.epochs_stale = False
             path = self.directory / LEADER_EPOCH_CHECKPOINT
-            LeaderEpochCheckpoint.write(self.fs, path, entries, syncs_name=syncs_name)
-            self.written_epochs = entries
+            LeaderEpochCheckpoint.write(self.fs, path, self.epochs.entries, syncs_name=syncs_name)
