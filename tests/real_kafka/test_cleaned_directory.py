@@ -54,6 +54,7 @@ def produce(broker: Broker, seed: int) -> None:
         for at in range(100):
             value = None if at % 7 == number else b"%d of %d %080d" % (number, seed, at)
             producer.produce("users", value, b"key-%d" % (at % 23), partition=0)
+        assert producer.flush(60) == 0  # an abort drops records that were not sent
         if number % 2:
             producer.abort_transaction(60)
         else:

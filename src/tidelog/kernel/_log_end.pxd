@@ -1,15 +1,13 @@
 # The end of a segment and of its indexes, for kernels that append.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t
 
-# A batch that is appended: its bytes, its offsets, its largest timestamp, and the header's fields as they were sent.
+# A batch that is appended: its bytes, its offsets, and its largest timestamp.
 cdef struct AppendedBatch:
     uint8_t* p
     Py_ssize_t size
     int64_t first
     int64_t last
     int64_t max_timestamp
-    uint64_t sent_offset
-    uint32_t sent_epoch
 
 cdef class IndexEnd:
     cdef public int64_t _base_offset
@@ -51,5 +49,5 @@ cdef class SegmentEnd:
     cdef bint takes(self, const AppendedBatch* batch, Py_ssize_t batches, Py_ssize_t bytes_before, int64_t now_ms) except -1
     cpdef append_one(self, data, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp)
     cdef int append_run(self, list parts, const AppendedBatch* batches, Py_ssize_t count) except -1
-    cdef object file_for_append(self)
+    cdef int write(self, data) except -1
     cdef int add(self, int64_t start, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp) except -1

@@ -247,35 +247,34 @@ cdef class SegmentEnd:
     cpdef append_one(self, data, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp):
         """Append a single batch of ``size`` bytes that is known to fit; without a table, for speed."""
         cdef int64_t start = self._size
-        file = self.file_for_append()
-        try:
-            file.pwrite(data, start)
-        except StorageError:
-            file.truncate(start)
-            raise
+        self.write(data)
         if start == 0:
             self.roll_start = max_timestamp
         self.add(start, size, last_offset, max_timestamp)
 
     cdef int append_run(self, list parts, const AppendedBatch* batches, Py_ssize_t count) except -1:
         """Append batches that are known to fit, with one write. ``parts`` are their bytes."""
-        cdef int64_t start = self._size
         cdef Py_ssize_t i
-        file = self.file_for_append()
-        try:
-            file.pwrite_all(parts, start)
-        except StorageError:
-            file.truncate(start)
-            raise
+        self.write(parts)
         for i in range(count):
             self.add(self._size, batches[i].size, batches[i].last, batches[i].max_timestamp)
         return 0
 
-    cdef object file_for_append(self):
-        if self._builder is None or self._file_or_none is None:
+    cdef int write(self, data) except -1:
+        """Write a buffer, or a list of buffers, at the end. A failed write leaves nothing behind it."""
+        file = self._file_or_none
+        if self._builder is None or file is None:
             self._index_builder()
-            return self._file
-        return self._file_or_none
+            file = self._file
+        try:
+            if type(data) is list:
+                file.pwrite_all(data, self._size)
+            else:
+                file.pwrite(data, self._size)
+        except StorageError:
+            file.truncate(self._size)
+            raise
+        return 0
 
     cdef int add(self, int64_t start, Py_ssize_t size, int64_t last_offset, int64_t max_timestamp) except -1:
         """Add a batch that is written at ``start``, the end, with its index entries."""

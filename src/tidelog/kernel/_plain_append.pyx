@@ -35,6 +35,8 @@ cdef enum:
     CONTROL_BIT = 32
     MAX_SEQUENCE = 0x7fffffff
     NO_SEQUENCE = -1
+    CHECKED_OFFSET = 0  # the fields of a batch that is checked, but not yet placed
+    CHECKED_EPOCH = -1
 
 
 def last_sequence_of(int64_t base_sequence, int64_t delta):
@@ -171,9 +173,7 @@ cdef class PlainAppends:
             return 0
         # From here on nothing is refused.
         for i in range(taken):
-            batches[i].sent_offset = tl_load64(batches[i].p)
-            batches[i].sent_epoch = tl_load32(batches[i].p + V2_LEADER_EPOCH)
-            put(&batches[i], <uint64_t>batches[i].first, <uint32_t>leader_epoch)
+            put(&batches[i], batches[i].first, leader_epoch)
         self.dirty.add(segment.base_offset)
         try:
             if taken == 1:
@@ -183,7 +183,7 @@ cdef class PlainAppends:
                 segment.append_run(buffers[:taken], batches, taken)
         except StorageError:
             for i in range(taken):
-                put(&batches[i], batches[i].sent_offset, batches[i].sent_epoch)
+                put(&batches[i], CHECKED_OFFSET, CHECKED_EPOCH)
             raise
         end = tuple.__new__(LogOffsetMetadata, (next_offset, segment.base_offset, segment._size))
         offsets.move_log_end(end)
@@ -206,7 +206,7 @@ cdef class PlainAppends:
             return False
         memset(&outcome, 0, sizeof(Outcome))
         outcome.max_timestamp = -1
-        if take_batch(batch.p, batch.size, &self.rules.rules, 0, -1, now_ms, &outcome):
+        if take_batch(batch.p, batch.size, &self.rules.rules, CHECKED_OFFSET, CHECKED_EPOCH, now_ms, &outcome):
             return False
         batch.first, batch.last, batch.max_timestamp = first, first + outcome.record_count - 1, outcome.max_timestamp
         if batch.last < first or not segment.takes(batch, i, bytes_before, now_ms):
@@ -228,9 +228,9 @@ cdef class PlainAppends:
         return entry
 
 
-cdef inline void put(const AppendedBatch* batch, uint64_t offset, uint32_t leader_epoch) noexcept:
-    tl_store64(batch.p, offset)
-    tl_store32(batch.p + V2_LEADER_EPOCH, leader_epoch)
+cdef inline void put(const AppendedBatch* batch, int64_t offset, int32_t leader_epoch) noexcept:
+    tl_store64(batch.p, <uint64_t>offset)
+    tl_store32(batch.p + V2_LEADER_EPOCH, <uint32_t>leader_epoch)
 
 
 cdef int account(object entry, const AppendedBatch* batch) except -1:

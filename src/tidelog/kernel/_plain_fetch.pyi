@@ -3,9 +3,8 @@ from typing import Any
 
 class PlainFetched:
     version: int
-    parts: list[Any]
+    parts: list[Any] | None
     partitions: list[Any]
-    may_wait: bool
     max_wait_ms: int
 
 class PlainFetch:

@@ -62,14 +62,12 @@ cdef struct Request:
 cdef class PlainFetched:
     """The result of a plain request: its version and its response in parts, with its length and header first.
 
-    ``may_wait`` is True if there are no records. The request waits up to ``max_wait_ms`` for those of ``partitions``
-    then.
+    ``parts`` is None if the request waits up to ``max_wait_ms`` for records of ``partitions``.
     """
 
     cdef readonly int version
     cdef readonly list parts
     cdef readonly list partitions
-    cdef readonly bint may_wait
     cdef readonly int32_t max_wait_ms
 
 
@@ -156,8 +154,8 @@ cdef PlainFetched fetched(
 ):
     cdef PlainFetched made = PlainFetched.__new__(PlainFetched)
     made.version, made.max_wait_ms, made.partitions = request.header.version, request.max_wait_ms, partitions
-    made.may_wait = total < request.min_bytes and request.max_wait_ms > 0
-    made.parts = written(p, request, offsets, records, total)
+    if total >= request.min_bytes or request.max_wait_ms <= 0:
+        made.parts = written(p, request, offsets, records, total)
     return made
 
 

@@ -67,14 +67,16 @@ class PlainFetches:
         if found is None:
             return None
         client.is_exempt = False
-        return _DelayedPlainFetch(self, frame, client, found).completed if found.may_wait else self.reply(found)
+        return _DelayedPlainFetch(self, frame, client, found).completed if found.parts is None else self.reply(found)
 
     def read(self, frame: Frame) -> PlainFetched | None:
         most_bytes, allows_rack = self._broker.config.number("fetch.max.bytes"), not self._broker.selects_by_rack
         return self._plain.read(frame, most_bytes, partition_reads.COPIED_BYTES, allows_rack)
 
     def reply(self, found: PlainFetched) -> Reply:
-        """Return the response of a request that ends with it."""
+        """Return the response of a request that ends with it, or None if the request waits."""
+        if found.parts is None:
+            return None
         self._broker.server_metrics.count(ApiKey.FETCH, found.version)
         return found.parts
 
@@ -105,9 +107,10 @@ class _DelayedPlainFetch(DelayedOperation):
         found = self._fetches.read(self._frame)
         if found is None:
             return self._hand_over(max(0, self._end_ms - self._fetches.timers.monotonic_ms()))
-        return None if found.may_wait else self._fetches.reply(found)
+        return self._fetches.reply(found)
 
     def _read_last(self) -> Reply:
+        self._fetches.set_max_wait(self._frame, 0)
         found = self._fetches.read(self._frame)
         return self._hand_over(0) if found is None else self._fetches.reply(found)
 
