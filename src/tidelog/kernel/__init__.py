@@ -17,6 +17,7 @@ from tidelog.kernel._map_keys import hash_batch_keys, put_hashed_keys
 from tidelog.kernel._memory import take_buffer
 from tidelog.kernel._objects import byte_strings, named_tuples
 from tidelog.kernel._offset_map import OffsetMap
+from tidelog.kernel._open_file import OpenFile
 from tidelog.kernel._partition_keys import partition_keys
 from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_of, next_sequence
 from tidelog.kernel._plain_fetch import PlainFetch, PlainFetched
@@ -51,6 +52,7 @@ __all__ = [
     "LogOffsets",
     "OffsetIndexEnd",
     "OffsetMap",
+    "OpenFile",
     "Payload",
     "PlainAppends",
     "PlainFetch",

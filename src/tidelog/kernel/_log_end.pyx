@@ -20,6 +20,7 @@ from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from libc.string cimport memcpy
 
 from tidelog.kernel._bytes cimport tl_store32, tl_store64
+from tidelog.kernel._open_file cimport OpenFile
 
 from tidelog.model.errors import InvalidOffsetError, StorageError
 
@@ -269,6 +270,8 @@ cdef class SegmentEnd:
         try:
             if type(data) is list:
                 file.pwrite_all(data, self._size)
+            elif isinstance(file, OpenFile):
+                (<OpenFile>file).pwrite(data, self._size)
             else:
                 file.pwrite(data, self._size)
         except StorageError:
@@ -282,7 +285,7 @@ cdef class SegmentEnd:
         cdef OffsetIndexEnd offset_index
         cdef TimeIndexEnd time_index
         self._size = start + size
-        if builder.add_one(size, last_offset, max_timestamp):
+        if IndexProgress.add_one(builder, size, last_offset, max_timestamp):
             offset_index, time_index = self._indexes.growing()
             offset_index.append(last_offset, start)
             time_index.maybe_append(builder.largest_timestamp, builder.offset_of_largest)

@@ -43,9 +43,9 @@ cdef class LogOffsets:
         self.move_log_end(end)
 
     cdef int move_log_end(self, object end) except -1:
-        cdef int64_t offset = end[0]
+        cdef int64_t offset = (<tuple>end)[0]
         self.log_end = end
-        if <int64_t>self.high_watermark[0] >= offset:
+        if <int64_t>(<tuple>self.high_watermark)[0] >= offset:
             self.move_high_watermark(end)
         self.recovery_point = min(self.recovery_point, offset)
         self.synced = min(self.synced, offset)
@@ -109,6 +109,6 @@ cdef class LogOffsets:
 
     cdef int move_high_watermark(self, object place) except -1:
         before, self.high_watermark = self.high_watermark, place
-        if self.on_high_watermark is not None and before[0] != place[0]:
+        if self.on_high_watermark is not None and (<tuple>before)[0] != (<tuple>place)[0]:
             self.on_high_watermark(place[0])
         return 0

@@ -8,11 +8,9 @@ from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, uint8_t
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(type kind, Py_ssize_t items)
+from tidelog.kernel._named_tuple cimport PyType_GenericAlloc, set_field
 
 
 def byte_strings(data, const int32_t[:] offsets, validity, Py_ssize_t start, Py_ssize_t end):
@@ -58,7 +56,7 @@ def named_tuples(type kind not None, *columns):
     """
     cdef Py_ssize_t fields = len(columns), count, row, field
     cdef list column
-    cdef object made, value
+    cdef object made
     if not issubclass(kind, tuple):
         raise TypeError(f"{kind.__name__} is not a tuple")
     if len({len(<list?>column) for column in columns}) != 1:
@@ -68,9 +66,7 @@ def named_tuples(type kind not None, *columns):
     for row in range(count):
         made = PyType_GenericAlloc(kind, fields)
         for field in range(fields):
-            value = <object>PyList_GET_ITEM(columns[field], row)
-            Py_INCREF(value)
-            PyTuple_SET_ITEM(made, field, value)
+            set_field(made, field, <object>PyList_GET_ITEM(columns[field], row))
         Py_INCREF(made)
         PyList_SET_ITEM(found, row, made)
     return found

@@ -6,11 +6,12 @@ from tidelog.kernel._log_offsets cimport LogOffsets
 from tidelog.kernel._validate cimport ProduceRules
 
 cdef class PlainAppends:
-    cdef object state, lifecycle, lock, segments, epochs, topic, producers, entries, dirty
+    cdef object state, lifecycle, process, lock, segments, epochs, topic, producers, entries, dirty
     cdef LogOffsets offsets
     cdef ProduceRules rules
     cdef bint is_possible
-    cdef object result_type, stats
+    cdef type result_type
+    cdef object stats
     cdef Py_ssize_t append_run(
         self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
         bint is_replicated

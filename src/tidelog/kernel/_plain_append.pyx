@@ -24,6 +24,7 @@ from tidelog.kernel._bytes cimport (
 )
 from tidelog.kernel._log_end cimport AppendedBatch, SegmentEnd
 from tidelog.kernel._log_offsets cimport LogOffsets
+from tidelog.kernel._named_tuple cimport PyType_GenericAlloc, set_field
 from tidelog.kernel._validate cimport Outcome, ProduceRules, take_batch
 
 from tidelog.model.errors import StorageError
@@ -37,6 +38,9 @@ cdef enum:
     NO_SEQUENCE = -1
     CHECKED_OFFSET = 0  # the fields of a batch that is checked, but not yet placed
     CHECKED_EPOCH = -1
+    PLACE_FIELDS = 3  # of a LogOffsetMetadata
+    CACHED_FIELDS = 4  # of a CachedBatch
+    RESULT_FIELDS = 7  # of an AppendResult
 
 
 def last_sequence_of(int64_t base_sequence, int64_t delta):
@@ -86,12 +90,12 @@ cdef class PlainAppends:
         self.entries = self.producers.producers
         self.rules, self.is_possible = rules.of_clients, rules.allows_plain
         self.result_type, self.stats = type(example), example.stats
+        self.process = lifecycle.guard.process
 
     def append(self, buffer, int32_t leader_epoch, int64_t now_ms, bint is_replicated):
         """Append a plain batch and return the result, or return None with nothing done.
 
-        ``is_replicated`` also moves the high watermark to the log end. A StorageError fails the log. Raise ForkError
-        in a forked child.
+        ``is_replicated`` also moves the high watermark to the log end. A StorageError fails the log.
         """
         cdef Py_buffer view
         cdef AppendedBatch batch
@@ -104,10 +108,15 @@ cdef class PlainAppends:
                 return None
         finally:
             PyBuffer_Release(&view)
-        return tuple.__new__(
-            self.result_type,
-            (batch.first, batch.last, self.offsets.log_start, batch.max_timestamp, -1, False, self.stats),
-        )
+        result = PyType_GenericAlloc(self.result_type, RESULT_FIELDS)
+        set_field(result, 0, batch.first)
+        set_field(result, 1, batch.last)
+        set_field(result, 2, self.offsets.log_start)
+        set_field(result, 3, batch.max_timestamp)
+        set_field(result, 4, -1)
+        set_field(result, 5, False)
+        set_field(result, 6, self.stats)
+        return result
 
     cdef Py_ssize_t append_run(
         self, object buffers, AppendedBatch* batches, Py_ssize_t count, int32_t leader_epoch, int64_t now_ms,
@@ -121,7 +130,7 @@ cdef class PlainAppends:
         After a StorageError they are valid as before.
         """
         cdef Py_ssize_t i
-        if not self.is_possible:
+        if not (self.is_possible and self.process.is_current):
             return 0
         for i in range(count):
             if not is_candidate(batches[i].p, batches[i].size):
@@ -130,7 +139,6 @@ cdef class PlainAppends:
         if not count:
             return 0
         lifecycle = self.lifecycle
-        lifecycle.guard.check()
         self.lock.acquire()
         try:
             if lifecycle.is_closed or lifecycle.failure is not None or lifecycle.is_retired:
@@ -150,7 +158,7 @@ cdef class PlainAppends:
         cdef tuple segments = self.segments.at_this_moment
         cdef tuple epochs = self.epochs.entries
         cdef SegmentEnd segment = segments[len(segments) - 1]
-        cdef int64_t next_offset = offsets.log_end[0]
+        cdef int64_t next_offset = (<tuple>offsets.log_end)[0]
         cdef Py_ssize_t taken = 0
         cdef Py_ssize_t size = 0
         cdef Py_ssize_t i
@@ -159,7 +167,7 @@ cdef class PlainAppends:
         if not epochs or self.topic.is_unwritten or not state.has_no_transactions:
             return 0
         latest = epochs[len(epochs) - 1]
-        if <int64_t>latest[0] != leader_epoch or <int64_t>latest[1] > next_offset:
+        if <int64_t>(<tuple>latest)[0] != leader_epoch or <int64_t>(<tuple>latest)[1] > next_offset:
             return 0
         if producer_id >= 0:
             entry = self.continued(batches.p, producer_id)
@@ -178,14 +186,17 @@ cdef class PlainAppends:
         try:
             if taken == 1:
                 data = buffers[0] if type(buffers) is list else buffers
-                segment.append_one(data, size, batches.last, batches.max_timestamp)
+                SegmentEnd.append_one(segment, data, size, batches.last, batches.max_timestamp)
             else:
                 segment.append_run(buffers[:taken], batches, taken)
         except StorageError:
             for i in range(taken):
                 put(&batches[i], CHECKED_OFFSET, CHECKED_EPOCH)
             raise
-        end = tuple.__new__(LogOffsetMetadata, (next_offset, segment.base_offset, segment._size))
+        end = PyType_GenericAlloc(<type>LogOffsetMetadata, PLACE_FIELDS)
+        set_field(end, 0, next_offset)
+        set_field(end, 1, segment.base_offset)
+        set_field(end, 2, segment._size)
         offsets.move_log_end(end)
         if entry is not None:
             for i in range(taken):
@@ -238,8 +249,12 @@ cdef int account(object entry, const AppendedBatch* batch) except -1:
     cdef int64_t base_sequence = <int32_t>tl_load32(batch.p + V2_BASE_SEQUENCE)
     cdef int64_t delta = batch.last - batch.first
     batches = entry.batches
-    cached = (sequence_after(base_sequence, delta), batch.last, delta, batch.max_timestamp)
-    batches.append(tuple.__new__(type(batches[-1]), cached))
+    cached = PyType_GenericAlloc(type(batches[-1]), CACHED_FIELDS)
+    set_field(cached, 0, sequence_after(base_sequence, delta))
+    set_field(cached, 1, batch.last)
+    set_field(cached, 2, delta)
+    set_field(cached, 3, batch.max_timestamp)
+    batches.append(cached)
     entry.last_timestamp = batch.max_timestamp
     return 0
 

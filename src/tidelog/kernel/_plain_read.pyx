@@ -49,7 +49,7 @@ cdef class PlainReads:
         # The order matters while others append: see ``LogState.last_stable`` and ``LogState.offset_snapshot``.
         cdef int64_t log_start = self.offsets.log_start
         cdef object watermark = self.offsets.high_watermark
-        cdef int64_t limit = watermark[0]
+        cdef int64_t limit = (<tuple>watermark)[0]
         if self.lifecycle.is_closed or not log_start <= start <= limit or <int64_t>watermark[2] < 0:
             return None
         if not self.state.has_no_transactions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,26 @@ def test_reading_leaves_no_trace(file: Path) -> None:
     assert LOCAL.stat(file) == FileStat(size=100, mtime_ms=10**12, is_dir=False)
     assert LOCAL.list_names(file.parent) == ["data"]
     assert (os.stat(file).st_mtime_ns, os.stat(file.parent).st_mtime_ns) == before
+
+
+def test_a_write_that_the_system_shortens_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
+    with LOCAL.open(tmp_path / "new", create=True) as opened:
+        assert opened._write_slowly(b"0123456789", 4) == 10
+    assert (tmp_path / "new").read_bytes() == bytes(4) + b"0123456789"
+
+
+def test_a_write_that_does_not_fit_raises(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with LOCAL.open(tmp_path / "new", create=True) as opened:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            with pytest.raises(StorageError, match="would grow past"):
+                opened.pwrite(bytes(150), 0)
+            assert opened.pwrite(bytes(60), 40) == 60
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_writes_extend_and_overwrite(tmp_path: Path) -> None:

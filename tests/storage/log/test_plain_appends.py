@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 
 from append_cases import all_appends
 from log_maker import batch
-from storage.log.log_harness import NOW, LogHarness
-from tidelog.model import StorageError, TidelogError
+from storage.log.log_harness import NOW, LogHarness, read
+from tidelog.model import ForkError, StorageError, TidelogError
 from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import PartitionLog
 
@@ -348,4 +349,21 @@ def test_a_failed_write_fails_the_log(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="refuses writes"):
         harness.add(log)
     active._file_or_none = file
+    harness.close()
+
+
+def test_a_forked_child_appends_nothing(tmp_path: Path) -> None:
+    harness = LogHarness(tmp_path / "t-0")
+    log = harness.open()
+    harness.add(log, 2)
+    child = os.fork()
+    if child == 0:
+        try:
+            log.append_as_leader(bytearray(produced(-1, 0, 1)), leader_epoch=0)
+        except ForkError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    harness.add(log)
+    assert read(log, 0) == [0, 1, 2]
     harness.close()

@@ -64,36 +64,33 @@ _START_OFFSET = attrgetter("start_offset")
 class LeaderEpochCache:
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         """The entries are assigned one after the other, so a later entry removes contradicting earlier entries."""
-        self._entries: tuple[EpochEntry, ...] = ()
+        self.entries: tuple[EpochEntry, ...] = ()
+        """The epochs in ascending order. Only this class replaces the tuple."""
         for entry in entries:
             self.assign(*entry)
 
     # --- reading ---
 
     @property
-    def entries(self) -> tuple[EpochEntry, ...]:
-        return self._entries
-
-    @property
     def latest_entry(self) -> EpochEntry | None:
-        return self._entries[-1] if self._entries else None
+        return self.entries[-1] if self.entries else None
 
     @property
     def earliest_entry(self) -> EpochEntry | None:
-        return self._entries[0] if self._entries else None
+        return self.entries[0] if self.entries else None
 
     @property
     def latest_epoch(self) -> int | None:
-        return self._entries[-1].epoch if self._entries else None
+        return self.entries[-1].epoch if self.entries else None
 
     def entry(self, epoch: int) -> EpochEntry | None:
-        entries = self._entries
+        entries = self.entries
         at = bisect_left(entries, epoch, key=_EPOCH)
         return entries[at] if at < len(entries) and entries[at].epoch == epoch else None
 
     def previous_entry(self, epoch: int) -> EpochEntry | None:
         """Return the last entry below ``epoch``."""
-        entries = self._entries
+        entries = self.entries
         at = bisect_left(entries, epoch, key=_EPOCH)
         return entries[at - 1] if at else None
 
@@ -102,13 +99,13 @@ class LeaderEpochCache:
         return None if entry is None else entry.epoch
 
     def next_epoch(self, epoch: int) -> int | None:
-        entries = self._entries
+        entries = self.entries
         at = bisect_right(entries, epoch, key=_EPOCH)
         return entries[at].epoch if at < len(entries) else None
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Return the epoch in which the record at ``offset`` was written, or None below the first entry."""
-        entries = self._entries
+        entries = self.entries
         at = bisect_right(entries, offset, key=_START_OFFSET)
         return entries[at - 1].epoch if at else None
 
@@ -124,7 +121,7 @@ class LeaderEpochCache:
         else                                    the largest known one not above it, the next start
         ======================================  ==================================================
         """
-        entries = self._entries
+        entries = self.entries
         if epoch < 0 or not entries or epoch > entries[-1].epoch:
             return None
         if epoch == entries[-1].epoch:
@@ -138,39 +135,39 @@ class LeaderEpochCache:
         """Record that ``epoch`` began at ``start_offset``. Drop contradicting entries. Return True on a change."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"no leader epoch: epoch {epoch} at offset {start_offset}")
-        entries = self._entries
+        entries = self.entries
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
             return False
         keep = len(entries)
         while keep and (entries[keep - 1].epoch >= epoch or entries[keep - 1].start_offset >= start_offset):
             keep -= 1
-        self._entries = (*entries[:keep], EpochEntry(epoch, start_offset))
+        self.entries = (*entries[:keep], EpochEntry(epoch, start_offset))
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drop the epochs that begin at or above ``end_offset``. Return True on a change."""
-        entries = self._entries
+        entries = self.entries
         if end_offset < 0:
             return False
-        self._entries = entries[: bisect_left(entries, end_offset, key=_START_OFFSET)]
-        return len(self._entries) < len(entries)
+        self.entries = entries[: bisect_left(entries, end_offset, key=_START_OFFSET)]
+        return len(self.entries) < len(entries)
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Move the start to ``start_offset``: the epoch of that offset begins there, and earlier epochs are dropped.
 
         Return True on a change.
         """
-        entries = self._entries
+        entries = self.entries
         at = bisect_right(entries, start_offset, key=_START_OFFSET)
         if at == 0:
             return False
-        self._entries = (EpochEntry(entries[at - 1].epoch, start_offset), *entries[at:])
-        return self._entries != entries
+        self.entries = (EpochEntry(entries[at - 1].epoch, start_offset), *entries[at:])
+        return self.entries != entries
 
     def clear(self) -> bool:
         """Drop all entries, because a log of message format v0 or v1 has no epochs. Return True on a change."""
-        had = bool(self._entries)
-        self._entries = ()
+        had = bool(self.entries)
+        self.entries = ()
         return had
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from tidelog.kernel import OpenFile
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
@@ -37,14 +38,12 @@ _READ = os.O_RDONLY | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NONBLOCK
 
 
-class LocalFile:
+class LocalFile(OpenFile):
     """A descriptor and its path. The hottest calls avoid ``SystemCall`` for speed."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ()
 
-    def __init__(self, path: Path, fd: int) -> None:
-        self._path = path
-        self._fd = fd
+    _path: Path
 
     @property
     def path(self) -> Path:
@@ -88,11 +87,9 @@ class LocalFile:
             self.fileno()
             return done
 
-    def pwrite(self, data: Buffer, position: int) -> int:
+    def _write_slowly(self, data: Buffer, position: int) -> int:
         try:
             done = os.pwrite(self.fileno(), data, position)
-            if type(data) is bytearray and done == len(data):  # the usual case: the append of a batch
-                return done
             with memoryview(data) as view:
                 size = view.nbytes
                 if done < size:  # after a signal, or at the kernel's limit of 2 GiB per call

@@ -76,7 +76,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _log = logging.getLogger(__name__)
-_OWN = Appender(AppendOrigin.CLIENT)
+_CLIENT = AppendOrigin.CLIENT  # a lookup of the member for each plain append would take longer than its check
+_OWN = Appender(_CLIENT)
 
 
 class PartitionLog(ReadableLog):
@@ -88,7 +89,6 @@ class PartitionLog(ReadableLog):
         lifecycle = LogLifecycle(request.directory, request.on_failure)
         super().__init__(state, lifecycle, LogCounters(last_flush_ms=request.clock.now_ms()))
         self.loaded = loaded
-        """The result of loading."""
         self._clock = request.clock
         self._on_flush = request.on_flush
         self.epochs = LogEpochs(self._state, self._lifecycle.lock)
@@ -145,7 +145,7 @@ class PartitionLog(ReadableLog):
         buffer: bytearray,
         *,
         leader_epoch: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = _CLIENT,
         guard: VerificationGuard = NO_GUARD,
         transaction_version: int = 0,
         is_replicated: bool = False,
@@ -160,7 +160,7 @@ class PartitionLog(ReadableLog):
         """
         now_ms = self._clock.now_ms()
         append = self.plain_appends.append
-        if origin is AppendOrigin.CLIENT and (plain := append(buffer, leader_epoch, now_ms, is_replicated)) is not None:
+        if origin is _CLIENT and (plain := append(buffer, leader_epoch, now_ms, is_replicated)) is not None:
             return plain
         appender = Appender(origin, guard, transaction_version)
         result = self._append_any(buffer, appender, leader_epoch, now_ms, is_replicated=is_replicated)
