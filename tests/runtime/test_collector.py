@@ -25,3 +25,20 @@ def test_it_stays_off_if_it_was_off() -> None:
             pass
         is_on = gc.isenabled()
     assert not is_on
+
+
+def test_the_objects_of_the_block_are_old_after_it() -> None:
+    with no_collections():
+        made = [[number] for number in range(5000)]
+    young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation)}
+    assert not young & {id(one) for one in made}
+
+
+def test_frozen_objects_stay_frozen() -> None:
+    gc.freeze()
+    try:
+        with no_collections():
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

@@ -26,6 +26,7 @@ from tidelog.kernel._plain_read import PlainReads
 from tidelog.kernel._scan import scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
+from tidelog.kernel._survey import survey_directories
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.columns import Payload, RecordColumns
@@ -91,6 +92,7 @@ __all__ = [
     "seal_batch",
     "select_index_entries",
     "set_max_timestamp",
+    "survey_directories",
     "take_buffer",
     "validate_batches",
     "validate_records",

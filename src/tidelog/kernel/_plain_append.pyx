@@ -38,9 +38,9 @@ cdef enum:
     NO_SEQUENCE = -1
     CHECKED_OFFSET = 0  # the fields of a batch that is checked, but not yet placed
     CHECKED_EPOCH = -1
-    PLACE_FIELDS = 3  # of a LogOffsetMetadata
-    CACHED_FIELDS = 4  # of a CachedBatch
-    RESULT_FIELDS = 7  # of an AppendResult
+    PLACE_FIELDS = 3  # in a LogOffsetMetadata
+    CACHED_FIELDS = 4  # in a CachedBatch
+    RESULT_FIELDS = 7  # in an AppendResult
 
 
 def last_sequence_of(int64_t base_sequence, int64_t delta):

@@ -4,7 +4,7 @@ The caller waits for all calls. An error of a call, or an interrupt of the calle
 begun never begin, ``stop`` asks the others to end, and the error is raised after the last one has ended.
 
 Work of other shapes has modules of its own: results that are taken one by one in bounded memory, background tasks
-(``scheduler``), and one thread that reads ahead. Thread rule: any thread.
+(``scheduler``), and one thread that runs ahead (``ahead``). Thread rule: any thread.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tidelog.kernel import OpenFile
+from tidelog.kernel import OpenFile, survey_directories
 from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import record_lock
 from tidelog.storage.fs.interface import FileStat
@@ -198,6 +198,12 @@ class LocalFileSystem:
                         raise
                     sizes[entry.name] = _NO_FILE
         return dict(sorted(sizes.items()))
+
+    def survey(
+        self, directories: Sequence[Path], small_files: Sequence[str]
+    ) -> list[tuple[dict[str, int], dict[str, bytes], int] | None]:
+        """Survey partition directories; see ``kernel.survey_directories``."""
+        return survey_directories(directories, small_files, record_lock.held())
 
     def stat(self, path: Path) -> FileStat:
         try:

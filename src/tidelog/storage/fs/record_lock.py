@@ -91,6 +91,12 @@ def is_held(path: Path) -> bool:
     return (status.st_dev, status.st_ino) in _held
 
 
+def held() -> list[tuple[int, int]]:
+    """Return device and inode of each file that this process has locked."""
+    with _registry_lock:
+        return list(_held)
+
+
 def keep_if_held(fd: int, status: os.stat_result) -> bool:
     """Return True if this process has locked the file that was just opened. The registry then owns ``fd``."""
     if not _held:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,9 +110,9 @@ class ProducerState:
         self._order.clear()
         self.transactions.clear()
 
-    def load_snapshot(self, data: bytes, snapshot_offset: int, *, now_ms: int, path: Path | None = None) -> None:
+    def load_snapshot(self, data: bytes, snapshot_offset: int, *, now_ms: int) -> None:
         """Load a snapshot without its expired producers. SnapshotCorruptError leaves the state unchanged."""
-        for entry in parse_snapshot(data, path=path):
+        for entry in parse_snapshot(data):
             if not self._is_expired(entry, now_ms):
                 self.load_entry(entry)
         self.last_snapshot_offset = self.map_end_offset = snapshot_offset

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem
 from tidelog.storage.segment.file_names import (
@@ -40,6 +41,7 @@ from tidelog.storage.segment.file_names import (
 )
 
 _UNKNOWN = -1
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 _Kinds = dict[int, dict[FileKind, int]]
 """Files of segments by base offset, each with its size."""
 
@@ -78,6 +80,10 @@ class PartitionListing:
     temporary: tuple[str, ...]
     others: tuple[str, ...]
     """All other names: leader epochs, partition metadata, foreign files, directories."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """The bytes of small files that were read with the names."""
+    end_offset: int = _UNKNOWN
+    """The end offset of the last segment, -1 if it was not read."""
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -101,7 +107,12 @@ def list_with_sizes(fs: FileSystem, directory: Path) -> PartitionListing:
     return sort_names(sizes, sizes)
 
 
-def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType({})) -> PartitionListing:
+def sort_names(
+    names: Iterable[str],
+    sizes: Mapping[str, int] = _EMPTY,
+    contents: Mapping[str, bytes] = _EMPTY,
+    end_offset: int = _UNKNOWN,
+) -> PartitionListing:
     """Sort names into a listing. Pure."""
     live: _Kinds = {}
     snapshots: list[int] = []
@@ -129,6 +140,8 @@ def sort_names(names: Iterable[str], sizes: Mapping[str, int] = MappingProxyType
         snapshots=tuple(snapshots),
         temporary=tuple(temporary),
         others=tuple(others),
+        contents=contents,
+        end_offset=end_offset,
     )
     return _with_unsettled(listing, unsettled) if unsettled else listing
 

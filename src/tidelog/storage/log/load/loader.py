@@ -46,7 +46,7 @@ from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.log.load.segment_effects import SegmentEffects
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
+from tidelog.storage.log.state.producer_state import NO_CONTENTS, LogProducerState, SnapshotFiles
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
@@ -70,7 +70,7 @@ class LoadRequest:
     threads: WalkThreads | None = None
     """Threads that read segments, shared with other partitions. None: the loader creates one per processor."""
     listing: PartitionListing | None = None
-    """The directory's content, if the caller has it already (``list_with_sizes``)."""
+    """The directory's content, if the caller has it already (``survey``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,12 @@ class _Loader:
     def load(self) -> LoadedLog:
         listing, removed = self._settle_leftover_files()
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
+        self._snapshots.contents = listing.contents
         if LEADER_EPOCH_CHECKPOINT in listing.others:
-            self._read_epochs()
+            self._read_epochs(listing.contents.get(LEADER_EPOCH_CHECKPOINT))
         self._listed = listing.base_offsets
+        if listing.end_offset >= 0:
+            self._ends[self._listed[-1]] = listing.end_offset
         if self._directory.name.endswith(DirectoryPurpose.DELETE.value):
             return self._load_to_delete(removed)
         plan = plan_recovery(
@@ -174,6 +177,7 @@ class _Loader:
             after_clean_shutdown=self._request.clean_shutdown,
             now_ms=self._now_ms,
         )
+        self._snapshots.contents = NO_CONTENTS
         clean = self._request.clean_shutdown
         return LoadedLog(
             base_offsets=tuple(self._segments.base_offsets),
@@ -380,9 +384,13 @@ class _Loader:
 
     # --- leader epochs ---
 
-    def _read_epochs(self) -> None:
+    def _read_epochs(self, content: bytes | None) -> None:
+        path = self._directory / LEADER_EPOCH_CHECKPOINT
         try:
-            entries = LeaderEpochCheckpoint.read(self._fs, self._directory / LEADER_EPOCH_CHECKPOINT)
+            if content is None:
+                entries = LeaderEpochCheckpoint.read(self._fs, path)
+            else:
+                entries = LeaderEpochCheckpoint.parse(content, path=path)
         except CheckpointError as error:
             self._warnings.append(f"{error}; the leader epochs are taken from the batches")
             self._epochs_lost = True

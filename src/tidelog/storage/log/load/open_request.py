@@ -10,6 +10,7 @@ from typing import Any
 from tidelog.kernel import LogOffsets
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.runtime import Clock, Scheduler
+from tidelog.storage.checkpoint import PARTITION_METADATA_FILE
 from tidelog.storage.log.load.loader import LoadedLog, LoadRequest, load_log
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_segments import LogSegments
@@ -80,7 +81,7 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
             for base in loaded.base_offsets
         )
     )
-    active = segments.last
+    active, listing = segments.last, request.listing
     active.grow_indexes()
     if loaded.created_segment:
         active.preallocate()
@@ -97,7 +98,9 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
         is_sole_replica=request.is_sole_replica,
         verifies_transactions=request.verifies_transactions,
         syncs_rolls=request.syncs_rolls,
-        topic=TopicIdFile(request.fs, request.directory),
+        topic=TopicIdFile(
+            request.fs, request.directory, None if listing is None else listing.contents.get(PARTITION_METADATA_FILE)
+        ),
         deleted=DeletedSegments(request.fs),
         tasks=tasks,
         dirty={segment.base_offset for segment in loaded.recovered},

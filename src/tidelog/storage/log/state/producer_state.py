@@ -14,8 +14,9 @@ Source: Kafka's ``ProducerStateManager`` and ``UnifiedLog.rebuildProducerState``
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,13 @@ from tidelog.storage.fs import FileSystem, read_whole, sync_whole
 from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.log_segments import LogSegments, S
 from tidelog.storage.producer import EndedTransaction, ProducerState
-from tidelog.storage.segment.file_names import FileKind, segment_file
+from tidelog.storage.segment.file_names import OFFSET_DIGITS, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+NO_CONTENTS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class SnapshotFiles:
@@ -41,6 +44,8 @@ class SnapshotFiles:
         self._directory = directory
         self._unsynced: set[int] = set()
         self.offsets = sorted(offsets)
+        self.contents: Mapping[str, bytes] = NO_CONTENTS
+        """Files that were read already, by name. The loader sets it while it works."""
 
     @property
     def latest(self) -> int | None:
@@ -53,10 +58,12 @@ class SnapshotFiles:
         self._directory = directory
 
     def read(self, offset: int) -> bytes:
-        return read_whole(self._fs, self.path(offset))
+        content = self.contents.get(f"{offset:0{OFFSET_DIGITS}d}{FileKind.SNAPSHOT}")
+        return read_whole(self._fs, self.path(offset)) if content is None else content
 
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot without syncing it; see ``sync``."""
+        self.contents = NO_CONTENTS
         with self._fs.open(self.path(offset), create=True) as file:
             file.truncate(0)
             file.pwrite(data, 0)
@@ -185,8 +192,7 @@ class LogProducerState:
         self.state.clear()
         while (offset := self.snapshots.latest) is not None:
             try:
-                path = self.snapshots.path(offset)
-                self.state.load_snapshot(read_whole(self._fs, path), offset, now_ms=now_ms, path=path)
+                self.state.load_snapshot(self.snapshots.read(offset), offset, now_ms=now_ms)
                 return
             except SnapshotCorruptError:
                 self.snapshots.remove(offset)

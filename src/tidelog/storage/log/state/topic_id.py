@@ -19,14 +19,17 @@ from tidelog.storage.fs import FileSystem
 
 
 class TopicIdFile:
-    def __init__(self, fs: FileSystem, directory: Path) -> None:
-        """Read the file, if it exists. Raise CheckpointError if it cannot be read."""
+    def __init__(self, fs: FileSystem, directory: Path, content: bytes | None = None) -> None:
+        """Read the file, if it exists and its ``content`` is unknown. Raise CheckpointError if it cannot be read."""
         self._fs = fs
-        self._path = directory / PARTITION_METADATA_FILE
+        self._directory = directory
         self._writing = Lock()
         self.is_unwritten = False
         """The id is not in the file yet, so the next write waits for the disk."""
-        found = PartitionMetadata.read(fs, self._path)
+        if content is None:
+            found = PartitionMetadata.read(fs, self._path)
+        else:
+            found = PartitionMetadata.parse(content, path=self._path)
         self.topic_id: uuid.UUID | None = None if found is None else found.topic_id
 
     def assign(self, topic_id: uuid.UUID) -> None:
@@ -52,4 +55,8 @@ class TopicIdFile:
                 self.is_unwritten = False
 
     def moved_to(self, directory: Path) -> None:
-        self._path = directory / PARTITION_METADATA_FILE
+        self._directory = directory
+
+    @property
+    def _path(self) -> Path:
+        return self._directory / PARTITION_METADATA_FILE

@@ -19,11 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.model import DirectoryError, StorageError, TidelogError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
+from tidelog.runtime.ahead import run_ahead
 from tidelog.runtime.collector import no_collections
 from tidelog.runtime.parallel import ThreadGroup, run_groups
 from tidelog.runtime.progress import Progress, ProgressCounter, ProgressListener
@@ -31,6 +33,7 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
 from tidelog.storage.log.load.parallel_walks import WalkThreads
+from tidelog.storage.log.load.survey import BATCH, survey
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.view.partitions import REMOTE_INDEX_CACHE
 from tidelog.storage.manager.directory.directory_set import level_of
@@ -121,11 +124,13 @@ class Loading:
 
     def _find(self, directory: LogDirectory, found: LoadedDirectories) -> list[_Job]:
         """Return the partitions to load in one log directory, those with the most bytes to recover first."""
-        jobs = []
+        jobs: deque[_Job] = deque()
         try:
             for text in self._fs.list_directories(directory.path):
                 if text != REMOTE_INDEX_CACHE:
                     jobs += self._jobs_for(directory, text, found)
+            if not directory.was_clean:
+                jobs = deque(map(self._with_sizes, self._surveyed(jobs)))
         except StorageError as error:
             self._opening.on_failure(error)
             return []
@@ -134,6 +139,13 @@ class Loading:
         else:
             _log.info("Recovering %d logs in %s: no clean shutdown file was found", len(jobs), directory.path)
         return sorted(jobs, key=lambda job: -job.unflushed_bytes)
+
+    def _surveyed(self, jobs: deque[_Job]) -> Iterator[_Job]:
+        """Take one of the jobs after the other until none is left. The next ones are surveyed meanwhile."""
+        batches = iter(lambda: self._take(jobs, BATCH), [])
+        for batch, listings in run_ahead((batch, survey(self._fs, [job.path for job in batch])) for batch in batches):
+            for job, listing in zip(batch, listings, strict=True):
+                yield job._replace(listing=listing)
 
     def _jobs_for(self, directory: LogDirectory, text: str, found: LoadedDirectories) -> list[_Job]:
         """Return the work for a directory of that name."""
@@ -148,19 +160,21 @@ class Loading:
             _log.warning("Found stray log: %s", path)
             found.strays.append(path)
             return []
-        return [] if name.topic_partition.topic == CLUSTER_METADATA_TOPIC else [self._job(directory, name, path)]
+        return [] if name.topic_partition.topic == CLUSTER_METADATA_TOPIC else [_Job(directory, name, path)]
 
-    def _job(self, directory: LogDirectory, name: PartitionDirectoryName, path: Path) -> _Job:
-        if directory.was_clean or name.purpose is DirectoryPurpose.DELETE:
-            return _Job(directory, name, path)
-        listing = list_with_sizes(self._fs, path)
-        first = first_unflushed_base(listing.base_offsets, directory.recovery_point(name.topic_partition))
+    def _with_sizes(self, job: _Job) -> _Job:
+        """Add the segments to recover after an unclean shutdown."""
+        if job.name.purpose is DirectoryPurpose.DELETE:
+            return job
+        listing = job.listing or list_with_sizes(self._fs, job.path)
+        recovery_point = job.directory.recovery_point(job.name.topic_partition)
+        first = first_unflushed_base(listing.base_offsets, recovery_point)
         sizes = [
             max(0, segment.sizes[FileKind.LOG])
             for segment in listing.segments
             if first is not None and segment.base_offset >= first
         ]
-        return _Job(directory, name, path, len(sizes), sum(sizes), listing)
+        return job._replace(segments=len(sizes), unflushed_bytes=sum(sizes), listing=listing)
 
     def _groups(self, work: Mapping[Path, deque[_Job]]) -> Iterator[ThreadGroup[tuple[deque[_Job], int]]]:
         """Yield the threads of each log directory. A thread's item is the directory's jobs with the thread's number."""
@@ -173,14 +187,15 @@ class Loading:
     ) -> list[LoadedPartition]:
         """Load one of the jobs after the other until none is left. Each thread of a directory runs it."""
         jobs, number = thread
-        loaded = []
-        while (job := self._take(jobs)) is not None:
-            loaded.append(self._load(job, (job.directory.path, number), progress, walks))
-        return loaded
+        if jobs and jobs[0].directory.was_clean:
+            taken = self._surveyed(jobs)
+        else:
+            taken = chain.from_iterable(iter(lambda: self._take(jobs, 1), []))
+        return [self._load(job, (job.directory.path, number), progress, walks) for job in taken]
 
-    def _take(self, jobs: deque[_Job]) -> _Job | None:
+    def _take(self, jobs: deque[_Job], count: int) -> list[_Job]:
         with self._lock:
-            return jobs.popleft() if jobs else None
+            return [jobs.popleft() for _ in range(min(count, len(jobs)))]
 
     def _load(
         self, job: _Job, thread: tuple[Path, int], progress: ProgressCounter, walks: WalkThreads | None

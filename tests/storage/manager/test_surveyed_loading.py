@@ -1,0 +1,72 @@
+"""Loading with a survey of the directories leaves the same files and the same logs as loading without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import GoldenFactory
+from golden_sets import FORMATS, KRAFT_SETS
+from tidelog.runtime.clock import FixedClock
+from tidelog.storage.fs import LOCAL
+from tidelog.storage.log.load import loader
+from tidelog.storage.log.partition_log import PartitionLog
+from tidelog.storage.manager.log_manager import LogManager
+from tidelog.storage.manager.logs import loading
+
+NOW_MS = 1_795_218_000_000
+"""The evening when the sets were written. A day later, a broker would have expired idle producers."""
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def state(log: PartitionLog) -> dict[str, Any]:
+    return {
+        "segments": [(segment.base_offset, segment.size) for segment in log.segments],
+        "offsets": log.offsets(),
+        "recovery point": log.recovery_point,
+        "epochs": log.epochs.entries,
+        "producers": dict(log.producers),
+        "topic id": log.topic_id,
+        "warnings": [warning.replace(str(log.directory), "") for warning in log.loaded.warnings],
+    }
+
+
+def loaded(directory: Path) -> dict[str, dict[str, Any]]:
+    manager = LogManager(LOCAL, [directory], clock=FixedClock(NOW_MS))
+    manager.startup()
+    found = {log.directory.name: state(log) for log in manager.all_logs()}
+    manager.shutdown()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("set_name", "kind"), [*((name, kind) for name in KRAFT_SETS for kind in ("clean", "unclean")), (FORMATS, "clean")]
+)
+def test_both_ways_are_equal(
+    golden_copy: GoldenFactory, monkeypatch: pytest.MonkeyPatch, set_name: str, kind: str
+) -> None:
+    first, second = golden_copy(set_name, kind, "first"), golden_copy(set_name, kind, "second")
+    surveyed = loaded(first)
+
+    def nothing(_fs: object, directories: Sequence[Path]) -> list[None]:
+        return [None] * len(directories)
+
+    monkeypatch.setattr(loading, "survey", nothing)
+    assert surveyed == loaded(second)
+    assert files(first) == files(second)
+
+
+def test_a_clean_log_is_loaded_from_its_survey(golden_copy: GoldenFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = golden_copy(KRAFT_SETS[-1], "clean")
+
+    def unexpected(*_: object) -> int:
+        raise AssertionError("the last segment was read again")
+
+    monkeypatch.setattr(loader, "read_end_offset", unexpected)
+    assert loaded(directory)
