@@ -202,7 +202,7 @@ class LocalFileSystem:
     def survey(
         self, directories: Sequence[Path], small_files: Sequence[str]
     ) -> list[tuple[dict[str, int], dict[str, bytes], int] | None]:
-        """Survey partition directories; see ``kernel.survey_directories``."""
+        """Return the files of partition directories; see ``kernel.survey_directories``."""
         return survey_directories(directories, small_files, record_lock.held())
 
     def stat(self, path: Path) -> FileStat:
