@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from record_columns import columns_from_records
 from tidelog.kernel import RecordColumns
 from tidelog.model import Header, InvalidRecordError, Record, TimestampType
 from tidelog.record.arrow import HEADERS_TYPE, TimestampUnit, from_arrow, record_schema, to_array, to_arrow
-from tidelog.record.rows import columns_from_lists, columns_from_records, iter_records
+from tidelog.record.rows import columns_from_lists, iter_records
 from tidelog.testing.record_strategies import records_of
 
 RECORDS = [

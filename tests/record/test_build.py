@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.twins import DecoderLimits
+from record_columns import columns_from_records
 from tidelog.kernel import BatchTable, ColumnDecoder, Stop, crc32c, scan_batches
 from tidelog.model import (
     ConfigError,
@@ -34,7 +35,6 @@ from tidelog.record.build import (
 )
 from tidelog.record.control import EndTransactionMarker
 from tidelog.record.decode import decode_chunk, decode_columns, iter_records
-from tidelog.record.rows import columns_from_records
 from tidelog.testing.record_strategies import MAX_INT64, MIN_INT64, records_of
 
 CREATE = TimestampType.CREATE

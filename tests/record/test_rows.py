@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from record_columns import columns_from_records
 from tidelog.model import Header, Record, TimestampType
-from tidelog.record.rows import columns_from_lists, columns_from_records, iter_records
+from tidelog.record.rows import columns_from_lists, iter_records
 from tidelog.testing.record_strategies import records_of
 
 

@@ -37,9 +37,6 @@ class LogOffsetMetadata(NamedTuple):
             raise ValueError(f"{self} and {other} lie in different segments: no distance in bytes")
         return self.position_in_segment - other.position_in_segment
 
-    def offsets_after(self, other: LogOffsetMetadata) -> int:
-        return self.message_offset - other.message_offset
-
     def _require_places(self, other: LogOffsetMetadata) -> None:
         if self.is_offset_only or other.is_offset_only:
             raise ValueError(f"{self} and {other}: where one of them lies is not known, so they cannot be compared")

@@ -34,20 +34,6 @@ def iter_records(columns: RecordColumns) -> Iterator[Record]:
     return chain.from_iterable(_block(columns, start, min(size, start + _BLOCK_ROWS)) for start in starts)
 
 
-def columns_from_records(records: Iterable[Record]) -> RecordColumns:
-    """Return the columns of ``records``, with their offsets and timestamps."""
-    listed = list(records)
-    columns = columns_from_lists(
-        [record.value for record in listed],
-        keys=[record.key for record in listed],
-        timestamps=[record.timestamp for record in listed],
-        headers=[record.headers for record in listed],
-    )
-    columns.offset[:] = [record.offset for record in listed]
-    columns.timestamp_type[:] = [record.timestamp_type for record in listed]
-    return columns
-
-
 def columns_from_lists(
     values: Sequence[Bytes | None],
     *,

@@ -105,18 +105,6 @@ def test_a_reset_leaves_an_empty_file(index: TransactionIndexWriter) -> None:
     assert index.transactions() == [TRANSACTIONS[0]]
 
 
-def test_rename_and_delete(index: TransactionIndexWriter, tmp_path: Path) -> None:
-    index.rename_to(tmp_path / "y.txnindex")
-    filled(index).rename_to(tmp_path / "z.txnindex")
-    assert [path.name for path in tmp_path.iterdir()] == ["z.txnindex"]
-    assert index.transactions() == TRANSACTIONS
-    index.append(AbortedTxn(5, 60, 70, 71))
-    index.delete_if_exists()
-    index.delete_if_exists()
-    assert not index.exists
-    assert index.transactions() == []
-
-
 def test_a_directory_that_was_renamed(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     index = filled(TransactionIndexWriter(LOCAL, tmp_path / "old" / "x.txnindex", 0))

@@ -27,7 +27,6 @@ class TestPlaces:
 
     def test_distances(self) -> None:
         assert place(20, 5, 700).bytes_after(place(9, 5, 40)) == 660
-        assert place(20, 5, 700).offsets_after(LogOffsetMetadata(9)) == 11
         with pytest.raises(ValueError, match="different segments"):
             place(20, 5, 700).bytes_after(place(4, 0, 40))
 

@@ -32,7 +32,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tidelog.client.cluster.cluster_metadata import ClusterMetadata
@@ -80,9 +79,7 @@ class ClusterClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -72,9 +72,6 @@ class ClusterMetadata:
         data = None if found is None else found.partitions.get(partition)
         return None if data is None or data.leader_id not in self.nodes else data
 
-    def topic_of(self, topic_id: UUID) -> TopicMetadata | None:
-        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
-
     def updated(self, response: Any, requested: Iterable[str] | None) -> ClusterMetadata:
         """Return the view after a Metadata response of the requested topics; None requested all."""
         topics = {} if requested is None else dict(self.topics)

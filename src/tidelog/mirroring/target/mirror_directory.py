@@ -173,10 +173,6 @@ class MirrorDirectory:
         """Remove the records from ``offset`` on, in a background thread."""
         self.logs.truncate_to({partition: offset})
 
-    def restart_at(self, partition: TopicPartition, offset: int) -> None:
-        """Remove all records, in a background thread. The log goes on at ``offset``."""
-        self.logs.truncate_fully_and_start_at(partition, offset)
-
     # --- inside ---
 
     def _format(self) -> None:

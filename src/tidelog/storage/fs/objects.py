@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PosixPath
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tidelog.model import ClosedError, ConfigError, FileMissingError, StorageError, TidelogError
@@ -122,9 +121,7 @@ class ObjectFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _refuse(self, action: str) -> NoReturn:

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.kernel import IndexEnd, IndexKey, lookup_index, lookup_index_above
 from tidelog.model import ClosedError, FileMissingError, StorageError
-from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.storage.fs import DESCRIPTOR_CACHE, File, FileSystem, MappedBytes, sync_whole
 
 if TYPE_CHECKING:
@@ -122,10 +121,6 @@ class MappedIndex(IndexEnd, ABC):
         """The bytes of the entries."""
         return self.entries * self.ENTRY_SIZE
 
-    def can_append_offset(self, offset: int) -> bool:
-        """Return True if ``offset`` is within 31 bits above the base offset."""
-        return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
-
     # --- changing the file ---
 
     def resize(self, size: int) -> bool:
@@ -176,12 +171,6 @@ class MappedIndex(IndexEnd, ABC):
                 self._dirty = True
                 raise
 
-    def rename_to(self, path: Path) -> None:
-        """Rename the file atomically. The entries stay readable."""
-        self.write_pending()
-        self._fs.rename(self._path, path)
-        self._path = path
-
     def set_path_and_write(self, path: Path) -> None:
         """Adopt the new path of a renamed file or directory."""
         self._path = path
@@ -190,10 +179,6 @@ class MappedIndex(IndexEnd, ABC):
     def set_path(self, path: Path) -> None:
         """Adopt a new path from any thread, without writing the pending entries."""
         self._path = path
-
-    def delete_if_exists(self) -> None:
-        self.close_without_trim()
-        self._fs.remove(self._path, missing_ok=True)
 
     def close(self) -> None:
         """Trim and close. The call is idempotent."""

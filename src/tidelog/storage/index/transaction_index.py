@@ -172,12 +172,6 @@ class TransactionIndexWriter:
                 self._dirty = True
                 raise
 
-    def rename_to(self, path: Path) -> None:
-        self._release()
-        if self._size is not None:
-            self._fs.rename(self._path, path)
-        self._path = path
-
     def set_path_and_write(self, path: Path) -> None:
         """Adopt the new path after the directory was renamed."""
         self._release()
@@ -186,11 +180,6 @@ class TransactionIndexWriter:
     def set_path(self, path: Path) -> None:
         """Adopt a new path from any thread. An open file stays open."""
         self._path = path
-
-    def delete_if_exists(self) -> None:
-        self._release()
-        self._fs.remove(self._path, missing_ok=True)
-        self._size = None
 
     def close(self) -> None:
         """Close the file. The call is idempotent, and a later call opens the file again."""

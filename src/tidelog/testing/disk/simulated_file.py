@@ -9,7 +9,6 @@ import errno
 from collections.abc import Sequence
 from mmap import mmap
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tidelog.model import ClosedError, StorageError
@@ -115,9 +114,7 @@ class SimulatedFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _resize(self, name: str, size: int, action: str) -> None:

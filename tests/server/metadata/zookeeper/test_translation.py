@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from golden_sets import captured_znodes
 from server.metadata.images import image_of, partition_of, with_topic
+from server.metadata.zookeeper.image_tree import znodes_of
 from server.metadata.zookeeper.test_znodes import JSON, kind_of
 from server.metadata.zookeeper.znode_trees import captured_mapping, captured_tree, tree_of
 from tidelog.model import TopicPartition, ZnodeError
@@ -21,7 +22,7 @@ from tidelog.server.configs.resource_type import ResourceType
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord, decode_record, encode_record
 from tidelog.server.metadata.partition_state import MIGRATING, PartitionState
-from tidelog.server.metadata.zookeeper.image_znodes import quota_text, znodes_of
+from tidelog.server.metadata.zookeeper.image_znodes import quota_text
 from tidelog.server.metadata.zookeeper.translation import ZooKeeperCluster, translate
 from tidelog.server.metadata.zookeeper.znode_tree import Znode
 from tidelog.server.metadata.zookeeper.znodes import ConfigZnode

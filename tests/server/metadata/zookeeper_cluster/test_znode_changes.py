@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.metadata.images import settings
+from server.metadata.zookeeper.image_tree import znodes_of
 from server.metadata.zookeeper.test_translation import comparable
 from server.metadata.zookeeper.test_znodes import kind_of
 from server.metadata.zookeeper.znode_model import ModelZooKeeper
@@ -43,7 +44,6 @@ from tidelog.server.metadata.image import ConfigResource, MetadataImage, QuotaEn
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.requests import NewTopic, QuotaChange, Reassignment
 from tidelog.server.metadata.zookeeper import paths
-from tidelog.server.metadata.zookeeper.image_znodes import znodes_of
 from tidelog.server.metadata.zookeeper.operations import Create, Delete, Operation, SetData, ZnodeConflictError
 from tidelog.server.metadata.zookeeper.translation import translate, translate_acls
 from tidelog.server.metadata.zookeeper.znode_tree import Znode

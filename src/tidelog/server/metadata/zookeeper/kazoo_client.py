@@ -10,7 +10,6 @@ Thread rule: one thread; kazoo has one of its own for each client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from tidelog.model import ConfigError, ReadOnlyError, ZnodeError, ZooKeeperError
@@ -64,9 +63,7 @@ class KazooReader:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.stop()
         self._client.close()
 

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import chain, islice
 from queue import SimpleQueue
 from threading import Lock, Semaphore
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tidelog.runtime.parallel import usable_processors
@@ -63,9 +62,7 @@ class ParallelMap:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 

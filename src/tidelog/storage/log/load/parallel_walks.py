@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import BoundedSemaphore
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tidelog.runtime.parallel import usable_processors
@@ -48,9 +47,7 @@ class WalkThreads:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -91,12 +88,10 @@ class ParallelWalks(Generic[_T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._waiting.clear()
         while self._begun:
-            _, walk = self._begun.popleft()
+            _number, walk = self._begun.popleft()
             if not walk.cancel():
                 walk.exception()  # waits for the walk: none may read the directory after loading ends
             if self._threads is not None:

@@ -12,7 +12,6 @@ rule: one thread.
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tidelog.model import DirectoryError, LockedError
@@ -51,9 +50,7 @@ class UnfinishedDirectory:
         remove_tree(self._fs, self.path)
         self._fs.make_dir(self.path)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_own:
             remove_tree(self._fs, self.path)
 
