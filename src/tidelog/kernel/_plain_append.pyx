@@ -164,7 +164,7 @@ cdef class PlainAppends:
         cdef Py_ssize_t i
         cdef int64_t producer_id = <int64_t>tl_load64(batches.p + V2_PRODUCER_ID)
         entry, state = None, self.state
-        if not epochs or self.topic.is_unwritten or not state.has_no_transactions:
+        if not epochs or self.topic.is_unwritten or state.dropped_epoch is not None or not state.has_no_transactions:
             return 0
         latest = epochs[len(epochs) - 1]
         if <int64_t>(<tuple>latest)[0] != leader_epoch or <int64_t>(<tuple>latest)[1] > next_offset:

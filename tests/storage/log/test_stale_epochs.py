@@ -52,6 +52,77 @@ def test_an_epoch_that_begins_is_written_with_the_next_flush(tmp_path: Path) -> 
     assert written(log) == [(3, 0), (4, 5)]
 
 
+def test_an_epoch_without_records_is_dropped_by_the_flush_after_the_load(tmp_path: Path) -> None:
+    """Loading need not wait for the disk: the next loading drops that epoch, too."""
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    assert log.epochs.entries == ((3, 0),)
+    assert written(log) == [(3, 0), (4, 5)]
+    log.close()
+    assert written(log) == [(3, 0)]
+
+
+def test_a_killed_log_has_the_epochs_of_its_batches(tmp_path: Path) -> None:
+    """The file still has the epoch without records, which another one has replaced."""
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    log.begin_epoch(5)
+    append(log, 5, 1)
+    log.close_handlers()
+    assert written(log) == [(3, 0), (4, 5)]
+    again = opened(tmp_path / "t-0", 5, clean=False)
+    assert again.epochs.entries == ((3, 0), (5, 5))
+    assert written(again) == [(3, 0), (5, 5)]
+    again.close()
+
+
+@pytest.mark.parametrize("epoch", [3, 4])
+def test_records_of_no_later_epoch_follow_one_that_had_none(tmp_path: Path, epoch: int) -> None:
+    """A kill before the next flush must not bring back the epoch that loading has dropped."""
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    append(log, epoch, 1)
+    log.close_handlers()
+    again = opened(tmp_path / "t-0", 5, clean=False)
+    assert again.epochs.entries == (((3, 0),) if epoch == 3 else ((3, 0), (4, 5)))
+    again.close()
+
+
+@pytest.mark.parametrize("first", [3, 4])
+def test_a_followers_records_of_no_later_epoch(tmp_path: Path, first: int) -> None:
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    fetched = batch(5, [b"x"], epoch=first, timestamp=BASE_TIME) + batch(6, [b"x"], epoch=6, timestamp=BASE_TIME)
+    log.append_as_follower(fetched, 6)
+    known = log.epochs.entries
+    log.close_handlers()
+    again = opened(tmp_path / "t-0", 5, clean=False)
+    assert again.epochs.entries == known
+    again.close()
+
+
+def test_an_entry_above_the_log_end_is_removed(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.close()
+    LeaderEpochCheckpoint.write(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT, [EpochEntry(3, 0), EpochEntry(4, 6)])
+    log = opened(tmp_path / "t-0", log.recovery_point)
+    assert written(log) == [(3, 0)]
+    log.close()
+
+
 def test_after_a_kill_it_is_found_in_the_batches(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0")
     log.begin_epoch(3)
@@ -66,30 +137,6 @@ def test_after_a_kill_it_is_found_in_the_batches(tmp_path: Path) -> None:
     assert again.epochs.entries == ((3, 0), (4, 5))
     assert written(again) == [(3, 0), (4, 5)]
     again.close()
-
-
-def test_records_of_an_older_epoch_follow_one_that_had_none(tmp_path: Path) -> None:
-    """A kill before the next flush must not bring back the epoch that loading has dropped."""
-    log = opened(tmp_path / "t-0")
-    append(log, 3)
-    log.begin_epoch(4)
-    log.close()
-    log = opened(tmp_path / "t-0", log.recovery_point)
-    append(log, 3, 1)
-    log.close_handlers()
-    again = opened(tmp_path / "t-0", 5, clean=False)
-    assert again.epochs.entries == ((3, 0),)
-    again.close()
-
-
-def test_an_entry_above_the_log_end_is_removed(tmp_path: Path) -> None:
-    log = opened(tmp_path / "t-0")
-    append(log, 3)
-    log.close()
-    LeaderEpochCheckpoint.write(LOCAL, log.directory / LEADER_EPOCH_CHECKPOINT, [EpochEntry(3, 0), EpochEntry(4, 6)])
-    log = opened(tmp_path / "t-0", log.recovery_point)
-    assert written(log) == [(3, 0)]
-    log.close()
 
 
 def test_appends_do_not_wait_while_forgotten_epochs_are_written(

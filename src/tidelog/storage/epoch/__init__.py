@@ -7,6 +7,7 @@ from tidelog.storage.epoch.leader_epoch_cache import (
     LeaderEpochCache,
     diverging_epoch,
     follower_truncation,
+    with_records,
 )
 from tidelog.storage.epoch.leader_epoch_file import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 
@@ -19,4 +20,5 @@ __all__ = [
     "LeaderEpochCheckpoint",
     "diverging_epoch",
     "follower_truncation",
+    "with_records",
 ]

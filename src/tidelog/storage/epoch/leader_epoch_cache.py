@@ -61,6 +61,11 @@ _EPOCH = attrgetter("epoch")
 _START_OFFSET = attrgetter("start_offset")
 
 
+def with_records(entries: tuple[EpochEntry, ...], log_end: int) -> tuple[EpochEntry, ...]:
+    """Return the entries without the last, if that begins at the log end: it has no records yet."""
+    return entries[:-1] if entries and entries[-1].start_offset == log_end else entries
+
+
 class LeaderEpochCache:
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         """The entries are assigned one after the other, so a later entry removes contradicting earlier entries."""

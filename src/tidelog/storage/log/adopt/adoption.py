@@ -79,7 +79,7 @@ def adopt(state: LogState, staged: StagedSegment) -> AppendResult:
 
 def _finish_log(state: LogState, end_offset: int) -> None:
     """Finish the log as before a roll. A recovery can begin at the new base offset, with its snapshot."""
-    state.topic.write()
+    state.before_records(None)
     if state.active.size:
         state.dirty.add(state.active.base_offset)
         state.active.on_become_inactive()

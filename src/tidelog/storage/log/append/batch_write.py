@@ -90,7 +90,7 @@ def write_single(
             changes = check_producers(state, memoryview(buffer), (batch,), appender, place)
             if changes.duplicate is not None:
                 return changes.duplicate
-    state.topic.write()
+    state.before_records(state.epochs.latest_epoch)
     state.dirty.add(segment.base_offset)
     segment.append_one(buffer, len(buffer), last_offset, max_timestamp)
     end = LogOffsetMetadata(last_offset + 1, segment.base_offset, segment.size)
@@ -147,7 +147,7 @@ def _write_to(
     """Write batches to a segment. With ``changes`` None, producers are replayed instead of checked."""
     start = int(table.position[0])
     part = data[start : int(table.position[-1]) + int(table.size[-1])]
-    state.topic.write()
+    state.before_records(int(table.leader_epoch[0]))
     state.dirty.add(segment.base_offset)
     segment.append(part, table)
     end = table.summary.last_offset + 1

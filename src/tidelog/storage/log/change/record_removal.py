@@ -115,6 +115,6 @@ def delete_oldest(state: LogState, count: int) -> None:
 def _move_log_start(state: LogState, offset: int) -> None:
     """Move the log start in memory. The leader epoch file is stale until ``LogState.write_stale_epochs``."""
     state.offsets.set_log_start(offset)
-    state.epochs_stale |= state.epochs.truncate_from_start(offset)
+    state.epochs.truncate_from_start(offset)
     state.producers.state.on_log_start_offset_incremented(offset, state.producers.snapshots.latest)
     state.update_first_unstable()

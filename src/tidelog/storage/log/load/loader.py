@@ -30,7 +30,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.model import CheckpointError, OffsetOverflowError
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.epoch import (
+    LEADER_EPOCH_CHECKPOINT,
+    EpochEntry,
+    LeaderEpochCache,
+    LeaderEpochCheckpoint,
+    with_records,
+)
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.leftover_files import clean_up, plan_cleanup, read_end_offset, replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
@@ -100,6 +106,8 @@ class LoadedLog:
     created_segment: bool = False
     """True if there was no segment to load, so that an empty one was created."""
     warnings: list[str] = field(default_factory=list)
+    written_epochs: tuple[EpochEntry, ...] = ()
+    """The entries in the leader epoch file."""
 
 
 def load_log(request: LoadRequest, *, now_ms: int) -> LoadedLog:
@@ -193,6 +201,7 @@ class _Loader:
             sizes=_log_sizes(listing) | {segment.base_offset: segment.size for segment in self._recovered},
             created_segment=created_segment,
             warnings=self._warnings,
+            written_epochs=self._written_epochs or (),
         )
 
     # --- the steps ---
@@ -411,8 +420,8 @@ class _Loader:
         self._epochs.truncate_from_start(self._request.log_start_offset)
         if self._written_epochs is None and not self._epochs.entries:
             self._create(LEADER_EPOCH_CHECKPOINT)  # an empty file, like a broker's, means the same as no file
-        elif self._epochs.entries != self._written_epochs:
-            self._write_epochs()
+        elif self._epochs.entries != with_records(self._written_epochs or (), end_offset):
+            self._write_epochs()  # else the next flush drops an epoch without records: a start need not wait for it
 
     def _write_epochs(self) -> None:
         self._written_epochs = self._epochs.entries

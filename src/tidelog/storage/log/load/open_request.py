@@ -103,6 +103,8 @@ def new_state(request: OpenRequest, loaded: LoadedLog, tasks: LogTasks) -> LogSt
         ),
         deleted=DeletedSegments(request.fs),
         tasks=tasks,
+        written_epochs=loaded.written_epochs,
+        dropped_epoch=loaded.written_epochs[-1].epoch if loaded.written_epochs != loaded.epochs.entries else None,
         dirty={segment.base_offset for segment in loaded.recovered},
     )
     state.offsets.on_high_watermark = request.on_high_watermark

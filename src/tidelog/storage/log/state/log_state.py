@@ -19,7 +19,7 @@ from threading import Lock
 from tidelog.kernel import LogOffsets
 from tidelog.model import DirectoryError, LogOffsetMetadata, LogOffsetSnapshot, StorageError
 from tidelog.runtime import Clock
-from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCache, LeaderEpochCheckpoint
+from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpochCache, LeaderEpochCheckpoint
 from tidelog.storage.fs import FileSystem, run_all
 from tidelog.storage.log.state.deleted_segments import DeletedSegments
 from tidelog.storage.log.state.log_config import LogConfig
@@ -56,8 +56,10 @@ class LogState:
     """Base offsets of segments with unsynced bytes."""
     truncation_count: int = 0
     """Number of truncations of the log end."""
-    epochs_stale: bool = False
-    """The leader epoch file is stale; the next flush writes it."""
+    written_epochs: tuple[EpochEntry, ...] = ()
+    """The entries in the leader epoch file."""
+    dropped_epoch: int | None = None
+    """An epoch without records that loading has dropped, and that the file still has; see ``before_records``."""
     first_unstable: LogOffsetMetadata | None = None
     """The start of the first transaction that is open, or whose marker is not below the high watermark."""
 
@@ -298,13 +300,28 @@ class LogState:
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that ``epoch`` begins at the log end, if that is new. The next flush writes the file."""
-        self.epochs_stale |= self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+        self.epochs.assign(epoch, self.offsets.log_end.message_offset)
+
+    @property
+    def epochs_stale(self) -> bool:
+        """True if the leader epoch file is stale; the next flush writes it."""
+        return self.epochs.entries != self.written_epochs
+
+    def before_records(self, epoch: int | None) -> None:
+        """Write files that must precede the log's next batch, which has that leader epoch.
+
+        A crash would bring back a dropped epoch if the batches in its place had no later epoch.
+        """
+        self.topic.write()
+        dropped, self.dropped_epoch = self.dropped_epoch, None
+        if dropped is not None and (epoch is None or epoch <= dropped):
+            self.write_epochs()
 
     def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
 
         Until then the file may lag. Missing entries begin above the recovery point, where loading finds them in the
-        batches. Extra entries lie below the log start, where loading removes them.
+        batches. Extra entries lie below the log start or at the log end, where loading removes them.
         """
         if self.epochs_stale:
             self.write_epochs(syncs_name=syncs_name)
@@ -312,6 +329,7 @@ class LogState:
     def write_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs; durable on return. ``syncs_name`` is that of ``write_atomically``."""
         with self.epoch_file:
-            self.epochs_stale = False
+            entries = self.epochs.entries
             path = self.directory / LEADER_EPOCH_CHECKPOINT
-            LeaderEpochCheckpoint.write(self.fs, path, self.epochs.entries, syncs_name=syncs_name)
+            LeaderEpochCheckpoint.write(self.fs, path, entries, syncs_name=syncs_name)
+            self.written_epochs = entries
