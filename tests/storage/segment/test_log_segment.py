@@ -523,10 +523,13 @@ class TestEnd:
     def test_suffixes(self, make: Make, tmp_path: Path) -> None:
         segment = make()
         batches = fill(segment)
+        aborted = AbortedTxn(1, BASE, BASE + 1, BASE + 2)
+        segment.append_aborted(aborted)
         segment.change_state(FileState.DELETED)
         assert {path.name for path in tmp_path.iterdir()} == {
-            f"{BASE:020d}.{kind}.deleted" for kind in ("log", "index", "timeindex")
+            f"{BASE:020d}.{kind}.deleted" for kind in ("log", "index", "timeindex", "txnindex")
         }
+        assert segment.collect_aborted(BASE, BASE + 2).transactions == [aborted]
         assert b"".join(chunk.buffer for chunk in segment.chunks(0, verify_crc=True)) == b"".join(batches)
         segment.delete()
         assert list(tmp_path.iterdir()) == []

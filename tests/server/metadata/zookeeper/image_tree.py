@@ -1,4 +1,4 @@
-"""The znodes of a whole image, to compare what tidelog reads and writes with the image.
+"""The znodes of a whole image, for tests of the translations in both directions.
 
 The znodes are those of persistent state: the cluster's id, topics with the states of their partitions, settings,
 quotas, users, ACLs, the block of producer ids and features. Registrations and elections are left out, because they

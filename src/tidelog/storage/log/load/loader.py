@@ -221,6 +221,7 @@ class _Loader:
             producers=self._new_producers(),
             removed_files=removed,
             warnings=self._warnings,
+            written_epochs=self._epochs.entries,
         )
 
     @contextmanager
