@@ -144,21 +144,15 @@ class MeasuredService:
             times = self._apis[number] = ApiTimes()
         if not client.requests:
             client.client_id = _client_id(frame)
-        client.requests += 1
-        client.bytes_in += size
         client.api = number
-        times.count += 1
-        times.bytes_in += size
+        _note_request(times, client, size)
         sizes = [len(one) for one in client.following]
         begun_s = perf_counter()
         reply = self._begin(frame, client)
         spent_s = perf_counter() - begun_s
         times.local_s += spent_s
-        for size in sizes[: len(sizes) - len(client.following)]:  # requests that were handled together with this one
-            client.requests += 1
-            client.bytes_in += size
-            times.count += 1
-            times.bytes_in += size
+        for another in sizes[: len(sizes) - len(client.following)]:  # requests that were handled together with this one
+            _note_request(times, client, another)
             _note_reply(times, client, spent_s, None)
         if reply is None or isinstance(reply, list):
             _note_reply(times, client, spent_s, reply)
@@ -168,6 +162,13 @@ class MeasuredService:
         waiting = asyncio.ensure_future(reply)
         waiting.add_done_callback(partial(_note_done, times, client, begun_s, spent_s))
         return waiting
+
+
+def _note_request(times: ApiTimes, client: ClientConnection, size: int) -> None:
+    client.requests += 1
+    client.bytes_in += size
+    times.count += 1
+    times.bytes_in += size
 
 
 def _note_done(
