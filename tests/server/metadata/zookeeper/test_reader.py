@@ -122,7 +122,7 @@ class TestClient:
         started = time.monotonic()
         with server(answer) as address, pytest.raises(ZooKeeperError, match=f"ZooKeeper at {address} did not accept"):
             reader_of(address).__enter__()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
 
     def test_a_server_that_is_away(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem
@@ -41,7 +40,7 @@ from tidelog.storage.segment.file_names import (
 )
 
 _UNKNOWN = -1
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_EMPTY: Mapping[str, Any] = {}
 _Kinds = dict[int, dict[FileKind, int]]
 """Files of segments by base offset, each with its size."""
 
