@@ -28,9 +28,9 @@ def opened(directory: Path, recovery_point: int = 0, *, clean: bool = True) -> P
     return PartitionLog.open(request)
 
 
-def append(log: PartitionLog, epoch: int, count: int = 5) -> None:
+def append(log: PartitionLog, epoch: int, count: int = 5, value: bytes = b"x" * 300) -> None:
     for _ in range(count):
-        records = bytearray(batch(0, [b"x" * 300], timestamp=BASE_TIME))
+        records = bytearray(batch(0, [value], timestamp=BASE_TIME))
         log.append_as_leader(records, leader_epoch=epoch)
 
 
@@ -86,11 +86,12 @@ def test_a_killed_log_has_the_epochs_of_its_batches(tmp_path: Path) -> None:
 def test_records_of_no_later_epoch_follow_one_that_had_none(tmp_path: Path, epoch: int) -> None:
     """A kill before the next flush must not bring back the epoch that loading has dropped."""
     log = opened(tmp_path / "t-0")
-    append(log, 3)
+    append(log, 3, value=b"x")
     log.begin_epoch(4)
     log.close()
     log = opened(tmp_path / "t-0", log.recovery_point)
-    append(log, epoch, 1)
+    assert log.segments[-1].roll_timestamp == BASE_TIME, "read now, it allows a plain append"
+    append(log, epoch, 1, b"x")
     log.close_handlers()
     again = opened(tmp_path / "t-0", 5, clean=False)
     assert again.epochs.entries == (((3, 0),) if epoch == 3 else ((3, 0), (4, 5)))
