@@ -14,7 +14,7 @@ from typing import Protocol
 from tidelog.protocol.api_key import ApiKey
 from tidelog.replication.broker_state import BrokerState
 from tidelog.runtime import ScheduledTask, Scheduler
-from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
+from tidelog.runtime.metrics import MetricFamily, MetricRegistry, Sample
 from tidelog.server.network.listener import Listener
 
 _LISTENER = MetricFamily("kafka.server", "socket-server-metrics", ("listener",))
@@ -82,22 +82,7 @@ EXPIRED = _LISTENER.gauge(
 COLLECT_EVERY_MS = 5_000
 """The interval at which meters update their rates."""
 
-METRICS: tuple[MetricDescription, ...] = (
-    BROKER_STATE,
-    REQUESTS,
-    MEMORY_USED,
-    CONNECTIONS,
-    ACCEPTED,
-    ACCEPT_RATE,
-    ACCEPT_WAITS,
-    ADDRESS_WAITS,
-    AUTHENTICATED,
-    NOT_AGAIN,
-    NOT_AUTHENTICATED,
-    REAUTHENTICATED,
-    NOT_REAUTHENTICATED,
-    EXPIRED,
-)
+METRICS = (BROKER_STATE, REQUESTS, MEMORY_USED, *_LISTENER.described)
 
 
 class Serving(Protocol):

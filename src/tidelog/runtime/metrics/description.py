@@ -5,7 +5,7 @@ A module with metrics describes each of them once, and makes their names from th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidelog.runtime.metrics.metric_name import MetricName
 from tidelog.runtime.metrics.sample import MetricKind
@@ -37,6 +37,8 @@ class MetricFamily:
     type: str
     tags: tuple[str, ...] = ()
     """The tags of all these metrics. A metric's own tags come after them."""
+    described: list[MetricDescription] = field(default_factory=list, compare=False)
+    """The metrics that were described by this object, in the same sequence."""
 
     def gauge(self, name: str, unit: str, meaning: str, *tags: str) -> MetricDescription:
         return self._described(MetricKind.GAUGE, name, unit, meaning, tags)
@@ -54,12 +56,9 @@ class MetricFamily:
     def _described(
         self, kind: MetricKind, name: str, unit: str, meaning: str, tags: tuple[str, ...]
     ) -> MetricDescription:
-        return MetricDescription(
-            group=self.group,
-            type=self.type,
-            name=name,
-            tags=(*self.tags, *tags),
-            kind=kind,
-            unit=unit,
-            meaning=meaning,
+        every = *self.tags, *tags
+        description = MetricDescription(
+            group=self.group, type=self.type, name=name, tags=every, kind=kind, unit=unit, meaning=meaning
         )
+        self.described.append(description)
+        return description

@@ -64,23 +64,7 @@ CLASSIC_REBALANCES = _counted(
 )
 CONSUMER_REBALANCES = _counted("consumer-group-rebalance", "rebalances", "Rebalances of consumer groups that began")
 
-METRICS: tuple[MetricDescription, ...] = (
-    GROUPS,
-    CONSUMER_GROUPS,
-    CLASSIC_GROUPS_BY_STATE,
-    PARTITIONS,
-    COMMITTED_OFFSETS,
-    LONGEST_LOAD,
-    MEAN_LOAD,
-    *COMMITS,
-    *EXPIRATIONS,
-    *DELETIONS,
-    *CLASSIC_REBALANCES,
-    *CONSUMER_REBALANCES,
-    CLASSIC_GROUPS,
-    *CLASSIC_STATES.values(),
-    OFFSETS,
-)
+METRICS = (*_COORDINATOR.described, *_MANAGER.described)
 
 
 def group_samples(shards: Iterable[OwnedShard], counts: GroupCounts) -> Iterator[Sample]:

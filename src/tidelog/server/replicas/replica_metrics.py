@@ -37,15 +37,7 @@ LATE_TRANSACTIONS = _MANAGER.gauge(
 PRODUCERS = _MANAGER.gauge("ProducerIdCount", "producers", "Producers in the states of all online partitions.")
 
 METRICS = (
-    LEADERS,
-    PARTITIONS,
-    OFFLINE,
-    UNDER_REPLICATED,
-    UNDER_MIN_ISR,
-    AT_MIN_ISR,
-    REASSIGNING,
-    LATE_TRANSACTIONS,
-    PRODUCERS,
+    *_MANAGER.described,
     *replication_meters.METRICS,
     *partition_metrics.METRICS,
     *fetcher_metrics.METRICS,

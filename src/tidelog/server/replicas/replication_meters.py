@@ -22,15 +22,7 @@ REASSIGNED_OUT = _TOPICS.meter(
     "ReassignmentBytesOutPerSec", "bytes", "Bytes that the new replicas of reassignments fetch from this broker."
 )
 
-METRICS = (
-    ISR_EXPANDS,
-    ISR_SHRINKS,
-    FAILED_ISR_UPDATES,
-    REPLICATED_IN,
-    REPLICATED_OUT,
-    REASSIGNED_IN,
-    REASSIGNED_OUT,
-)
+METRICS = (*_MANAGER.described, *_TOPICS.described)
 
 
 class ReplicationMeters:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.runtime.metrics import Histogram, Meter, MetricDescription, MetricFamily, MetricKind, Sample
+from tidelog.runtime.metrics import Histogram, Meter, MetricFamily, MetricKind, Sample
 from tidelog.runtime.metrics.sampled.sampled_times import SampledTimes
 from tidelog.server.transactions.completions import Completions
 
@@ -46,14 +46,7 @@ VERIFICATION_TIMES = _VERIFICATIONS.histogram(
     "The time from a question to a transaction coordinator, of this broker or another one, to its response.",
 )
 
-METRICS: tuple[MetricDescription, ...] = (
-    LONGEST_LOAD,
-    MEAN_LOAD,
-    WAITING_FOR_LEADERS,
-    WAITING_COMPLETIONS,
-    VERIFICATION_FAILURES,
-    VERIFICATION_TIMES,
-)
+METRICS = (*_COORDINATOR.described, *_MARKERS.described, *_VERIFICATIONS.described)
 
 
 class VerificationMeters:

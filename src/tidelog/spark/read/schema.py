@@ -37,145 +37,90 @@ _BY_PARTITION = frozenset({Mode.INDEX, Mode.PRODUCERS, Mode.TRANSACTIONS, Mode.G
 
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
-_KAFKA_SOURCE = (
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-    pa.field("timestampType", pa.int32()),
-)
-_HEADERS = (pa.field("headers", HEADERS),)
-_BATCH_METADATA = (
-    pa.field("batchBaseOffset", pa.int64()),
-    pa.field("leaderEpoch", pa.int32()),
-    pa.field("producerId", pa.int64()),
-    pa.field("producerEpoch", pa.int32()),
-    pa.field("baseSequence", pa.int32()),
-    pa.field("isTransactional", pa.bool_()),
-    pa.field("isControl", pa.bool_()),
-    pa.field("compression", pa.string()),
-)
-_CORRUPT = (pa.field("corrupt", pa.string()),)
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "headers": HEADERS,
+}
 
-BATCHES = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("segmentBaseOffset", pa.int64()),
-        pa.field("position", pa.int64()),
-        pa.field("sizeBytes", pa.int32()),
-        pa.field("baseOffset", pa.int64()),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("recordCount", pa.int32()),
-        pa.field("magic", pa.int32()),
-        pa.field("baseTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("maxTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
-        pa.field("compression", pa.string()),
-        pa.field("leaderEpoch", pa.int32()),
-        pa.field("producerId", pa.int64()),
-        pa.field("producerEpoch", pa.int32()),
-        pa.field("baseSequence", pa.int32()),
-        pa.field("isTransactional", pa.bool_()),
-        pa.field("isControl", pa.bool_()),
-        pa.field("crcOk", pa.bool_()),
-        pa.field("logDir", pa.string()),
-    ]
+
+def _columns(text: str) -> tuple[pa.Field, ...]:
+    """Return the columns of a list of names with types."""
+    return tuple(pa.field(name, _TYPES[kind]) for name, kind in map(str.split, text.split(",")))
+
+
+def _table(text: str) -> pa.Schema:
+    return pa.schema(_columns(text))
+
+
+_KAFKA_SOURCE = _columns(
+    """
+    key binary, value binary, topic string, partition int32, offset int64, timestamp timestamp, timestampType int32
+    """
+)
+_HEADERS = _columns("headers headers")
+_BATCH_METADATA = _columns(
+    """
+    batchBaseOffset int64, leaderEpoch int32, producerId int64, producerEpoch int32, baseSequence int32,
+    isTransactional bool, isControl bool, compression string
+    """
+)
+_CORRUPT = _columns("corrupt string")
+
+BATCHES = _table(
+    """
+    topic string, partition int32, segmentBaseOffset int64, position int64, sizeBytes int32,
+    baseOffset int64, lastOffset int64, recordCount int32, magic int32, baseTimestamp timestamp,
+    maxTimestamp timestamp, timestampType int32, compression string, leaderEpoch int32,
+    producerId int64, producerEpoch int32, baseSequence int32, isTransactional bool, isControl bool,
+    crcOk bool, logDir string
+    """
 )
 
-SEGMENTS = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("baseOffset", pa.int64()),
-        pa.field("sizeBytes", pa.int64()),
-        pa.field("indexBytes", pa.int64()),
-        pa.field("timeIndexBytes", pa.int64()),
-        pa.field("txnIndexBytes", pa.int64()),
-        pa.field("modified", pa.timestamp("us", tz="UTC")),
-        pa.field("logStartOffset", pa.int64()),
-        pa.field("isActive", pa.bool_()),
-        pa.field("logDir", pa.string()),
-    ]
+SEGMENTS = _table(
+    """
+    topic string, partition int32, baseOffset int64, sizeBytes int64, indexBytes int64,
+    timeIndexBytes int64, txnIndexBytes int64, modified timestamp, logStartOffset int64,
+    isActive bool, logDir string
+    """
 )
 
-INDEX = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("segmentBaseOffset", pa.int64()),
-        pa.field("kind", pa.string()),
-        pa.field("entry", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("position", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("producerId", pa.int64()),
-        pa.field("firstOffset", pa.int64()),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("lastStableOffset", pa.int64()),
-        pa.field("logDir", pa.string()),
-    ]
+INDEX = _table(
+    """
+    topic string, partition int32, segmentBaseOffset int64, kind string, entry int32, offset int64,
+    position int64, timestamp timestamp, producerId int64, firstOffset int64, lastOffset int64,
+    lastStableOffset int64, logDir string
+    """
 )
 
-PRODUCERS = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("producerId", pa.int64()),
-        pa.field("producerEpoch", pa.int32()),
-        pa.field("coordinatorEpoch", pa.int32()),
-        pa.field("lastSequence", pa.int32()),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("lastTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("transactionStartOffset", pa.int64()),
-        pa.field("logDir", pa.string()),
-    ]
+PRODUCERS = _table(
+    """
+    topic string, partition int32, producerId int64, producerEpoch int32, coordinatorEpoch int32,
+    lastSequence int32, lastOffset int64, lastTimestamp timestamp, transactionStartOffset int64,
+    logDir string
+    """
 )
 
-TRANSACTIONS = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("producerId", pa.int64()),
-        pa.field("producerEpoch", pa.int32()),
-        pa.field("coordinatorEpoch", pa.int32()),
-        pa.field("startOffset", pa.int64()),
-        pa.field("startTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("lastTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("recordCount", pa.int64()),
-        pa.field("sizeBytes", pa.int64()),
-        pa.field("heldBackRecords", pa.int64()),
-        pa.field("heldBackOffsets", pa.int64()),
-        pa.field("heldBackBytes", pa.int64()),
-        pa.field("logStartOffset", pa.int64()),
-        pa.field("lastStableOffset", pa.int64()),
-        pa.field("highWatermark", pa.int64()),
-        pa.field("logEndOffset", pa.int64()),
-        pa.field("transactionalId", pa.string()),
-        pa.field("state", pa.string()),
-        pa.field("timeoutMs", pa.int32()),
-        pa.field("verdict", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("logDir", pa.string()),
-    ]
+TRANSACTIONS = _table(
+    """
+    topic string, partition int32, producerId int64, producerEpoch int32, coordinatorEpoch int32,
+    startOffset int64, startTimestamp timestamp, lastOffset int64, lastTimestamp timestamp,
+    recordCount int64, sizeBytes int64, heldBackRecords int64, heldBackOffsets int64,
+    heldBackBytes int64, logStartOffset int64, lastStableOffset int64, highWatermark int64,
+    logEndOffset int64, transactionalId string, state string, timeoutMs int32, verdict string,
+    reason string, logDir string
+    """
 )
 
-GROUPS = pa.schema(
-    [
-        pa.field("group", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("leaderEpoch", pa.int32()),
-        pa.field("metadata", pa.string()),
-        pa.field("commitTimestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("sourcePartition", pa.int32()),
-        pa.field("sourceOffset", pa.int64()),
-        pa.field("logDir", pa.string()),
-    ]
+GROUPS = _table(
+    """
+    group string, topic string, partition int32, offset int64, leaderEpoch int32, metadata string,
+    commitTimestamp timestamp, sourcePartition int32, sourceOffset int64, logDir string
+    """
 )
 
 TABLES = {

@@ -32,7 +32,7 @@ LAST_APPLIED = _CONTROLLER.gauge(
     "LastAppliedRecordOffset", "offset", "Offset of the last metadata record in the published image."
 )
 
-METRICS = (ACTIVE_CONTROLLERS, TOPICS, PARTITIONS, OFFLINE, IMBALANCED, ACTIVE_BROKERS, FENCED_BROKERS, LAST_APPLIED)
+METRICS = tuple(_CONTROLLER.described)
 
 
 class MetadataMetrics:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tidelog.runtime.metrics import MetricDescription, MetricFamily, Sample
+from tidelog.runtime.metrics import MetricFamily, Sample
 from tidelog.storage.cleaner.pool.log_cleaner import LogCleaner
 
 _CLEANER = MetricFamily("kafka.log", "LogCleaner")
@@ -48,18 +48,7 @@ IO = MetricFamily("kafka.utils", "Throttler").meter(
     "cleaner-io", "bytes", "The bytes that the cleaner reads and writes."
 )
 
-METRICS: tuple[MetricDescription, ...] = (
-    MAX_BUFFER_UTILIZATION,
-    RECOPY,
-    MAX_CLEAN_TIME,
-    MAX_COMPACTION_DELAY,
-    DEAD_THREADS,
-    UNCLEANABLE_PARTITIONS,
-    UNCLEANABLE_BYTES,
-    MAX_DIRTY,
-    SINCE_LAST_RUN,
-    IO,
-)
+METRICS = (*_CLEANER.described, *_MANAGER.described, IO)
 """All metrics of the cleaner; docs/metrics.md has a line for each. Gauges are rounded down, as in Kafka."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.runtime import Clock, ScheduledTask, Scheduler, ThreadScheduler
-from tidelog.runtime.metrics import MetricDescription, MetricFamily, MetricRegistry, Sample
+from tidelog.runtime.metrics import MetricFamily, MetricRegistry, Sample
 from tidelog.runtime.metrics.reporters import load_reporters
 from tidelog.runtime.metrics.runtime_metrics import watch_runtime
 from tidelog.storage.cleaner.pool import cleaner_metrics
@@ -63,22 +63,7 @@ REMAINING_SEGMENTS = _MANAGER.gauge(
     "threadNum",
 )
 
-METRICS: tuple[MetricDescription, ...] = (
-    NUM_LOG_SEGMENTS,
-    LOG_START_OFFSET,
-    LOG_END_OFFSET,
-    SIZE,
-    RETENTION_SIZE,
-    LOG_FLUSH,
-    OFFLINE_DIRECTORIES,
-    DIRECTORY_OFFLINE,
-    CORDONED_DIRECTORIES,
-    DIRECTORY_CORDONED,
-    REMAINING_LOGS,
-    REMAINING_SEGMENTS,
-    *DESCRIPTIONS,
-    *cleaner_metrics.METRICS,
-)
+METRICS = (*_LOG.described, LOG_FLUSH, *_MANAGER.described, *DESCRIPTIONS, *cleaner_metrics.METRICS)
 """All metrics of this module. docs/metrics.md has a line for each."""
 
 
