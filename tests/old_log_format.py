@@ -37,12 +37,7 @@ from tidelog.storage.log.append.append_validation import (
     source_codec,
 )
 from tidelog.storage.log.append.record_checks import check_batch
-from tidelog.storage.log.append.record_conversion import (
-    NO_CONVERSION,
-    ConversionStats,
-    OpenedRecords,
-    open_records,
-)
+from tidelog.storage.log.append.record_conversion import NO_CONVERSION, ConversionStats, OpenedRecords, open_records
 from tidelog.storage.producer import AppendOrigin
 
 _NO_PRODUCER = -1

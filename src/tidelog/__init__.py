@@ -135,31 +135,14 @@ __all__ = [
     "snapshot",
 ]
 
-_OF_THE_API = frozenset(
-    {
-        "Directory",
-        "DirectoryProducer",
-        "DirectoryTransaction",
-        "ListedOffset",
-        "Log",
-        "LogConfig",
-        "Producer",
-        "RecordCount",
-        "SnapshotResult",
-        "Transaction",
-        "open_directory",
-        "open_log",
-        "snapshot",
-    }
-)
-
 _ELSEWHERE = {"mirror": "tidelog.mirroring.mirror"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
-    home = _ELSEWHERE.get(name, "tidelog.api" if name in _OF_THE_API else "tidelog.model")
+    model = importlib.import_module("tidelog.model")
+    home = _ELSEWHERE.get(name, "tidelog.model" if name in model.__all__ else "tidelog.api")
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -11,11 +11,7 @@ import tidelog
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, KRAFT_SETS, SCENARIOS, SETS
 from log_maker import BASE_TIME, batch, mark_clean, plain, write_checkpoint, write_segment
-from tidelog.inspect.retention import (
-    DeletionTrigger,
-    PartitionRetention,
-    survey_retention,
-)
+from tidelog.inspect.retention import DeletionTrigger, PartitionRetention, survey_retention
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text, why_text
 from tidelog.model import TopicPartition
 from tidelog.storage.fs import LOCAL

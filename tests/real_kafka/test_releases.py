@@ -18,11 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from cli.runner import rows, run
 from real_kafka.broker import PATIENCE_S, Broker

@@ -22,14 +22,7 @@ from real_kafka.broker import PATIENCE_S
 from real_kafka.cluster_node import Program
 from real_kafka.znode_comparison import Allowed, differences, unexplained
 from real_kafka.zookeeper_changes import change_everything
-from real_kafka.zookeeper_cluster import (
-    NODE_ID,
-    TOPICS,
-    ZooKeeperBroker,
-    ZooKeeperServer,
-    captured,
-    write_everything,
-)
+from real_kafka.zookeeper_cluster import NODE_ID, TOPICS, ZooKeeperBroker, ZooKeeperServer, captured, write_everything
 from real_kafka.zookeeper_ensemble import ZnodeClient
 from real_kafka.zookeeper_facts import GONE, fact_differences, facts_of
 from served_records import served_entries

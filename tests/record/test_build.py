@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from kernel.twins import DecoderLimits
 from record_columns import columns_from_records
 from tidelog.kernel import BatchTable, ColumnDecoder, Stop, crc32c, scan_batches
-from tidelog.model import (
-    ConfigError,
-    CorruptRecordError,
-    Header,
-    Record,
-    TimestampType,
-    UnsupportedCompressionError,
-)
+from tidelog.model import ConfigError, CorruptRecordError, Header, Record, TimestampType, UnsupportedCompressionError
 from tidelog.record.arrow import to_arrow
 from tidelog.record.attributes import CODECS, batch_attributes
 from tidelog.record.build import (

@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 
 from tidelog.model import LogOffsetMetadata
 from tidelog.protocol.errors import ErrorCode
-from tidelog.replication.in_sync_replicas import (
-    AdvanceHighWatermark,
-    InSyncReplicas,
-    LeaderCommands,
-    ProposeIsr,
-)
+from tidelog.replication.in_sync_replicas import AdvanceHighWatermark, InSyncReplicas, LeaderCommands, ProposeIsr
 from tidelog.replication.isr_proposal import AlteredPartition, IsrProposal, LedPartition
 from tidelog.replication.replica_state import FollowerFetch
 

@@ -11,21 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
-from tidelog.replication import (
-    FetchPosition,
-    FetchResponseHead,
-    FetchSessionHandler,
-    SessionRequest,
-    WantedPartition,
-)
+from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData, ReplicaState
+from tidelog.replication import FetchPosition, FetchResponseHead, FetchSessionHandler, SessionRequest, WantedPartition
 from tidelog.server.fetching.fetch_context import begin_fetch
 from tidelog.server.fetching.fetch_session import PartitionResult
 from tidelog.server.fetching.session_cache import SessionCache

@@ -20,12 +20,7 @@ from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import TopicPartition
 from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication import AlteredPartition, IsrMember, IsrProposal
-from tidelog.replication.broker_sessions import (
-    BrokerControlState,
-    BrokerSessions,
-    RegisteredBroker,
-    SessionKey,
-)
+from tidelog.replication.broker_sessions import BrokerControlState, BrokerSessions, RegisteredBroker, SessionKey
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tidelog.replication.registration_request import BrokerRegistrationRequest
 from tidelog.server.configs.resource_type import ResourceType

@@ -26,12 +26,7 @@ from tidelog.replication import (
     SetHighWatermark,
     TruncationCause,
 )
-from tidelog.replication.broker_sessions import (
-    BrokerControlState,
-    BrokerSessions,
-    RegisteredBroker,
-    StaleSession,
-)
+from tidelog.replication.broker_sessions import BrokerControlState, BrokerSessions, RegisteredBroker, StaleSession
 from tidelog.replication.heartbeat import BrokerHeartbeatRequest
 from tidelog.server.metadata.controller import brokers, leaders, partition_change
 from tidelog.server.metadata.image import MetadataImage

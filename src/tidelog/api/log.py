@@ -86,11 +86,7 @@ class Log:
         return f"<Log {self.path} ({state})>"
 
     def append(
-        self,
-        value: Bytes | None,
-        key: Bytes | None = None,
-        headers: HeaderPairs = (),
-        timestamp: int | None = None,
+        self, value: Bytes | None, key: Bytes | None = None, headers: HeaderPairs = (), timestamp: int | None = None
     ) -> int:
         """Append one record and return its offset. ``timestamp`` is in milliseconds, None for the current time.
 

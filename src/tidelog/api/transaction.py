@@ -110,11 +110,7 @@ class Transaction(TransactionBlock):
         self._log = log
 
     def append(
-        self,
-        value: Bytes | None,
-        key: Bytes | None = None,
-        headers: HeaderPairs = (),
-        timestamp: int | None = None,
+        self, value: Bytes | None, key: Bytes | None = None, headers: HeaderPairs = (), timestamp: int | None = None
     ) -> int:
         """Append like ``Log.append``, in this transaction."""
         session, part = self._begun()

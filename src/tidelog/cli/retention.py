@@ -7,22 +7,15 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.options import now_option, output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.setting_options import config_file_option, key_values, properties
 from tidelog.cli.targets import Target, each_target, select
 from tidelog.cli.zookeeper_options import read_topic_settings, settings_from_zookeeper
-from tidelog.inspect.bounds import BoundKind, parse_time
 from tidelog.inspect.record_rows import iso_time
-from tidelog.inspect.retention import (
-    Cause,
-    DeletionTrigger,
-    PartitionRetention,
-    survey_retention,
-)
+from tidelog.inspect.retention import Cause, DeletionTrigger, PartitionRetention, survey_retention
 from tidelog.inspect.retention.rows import SEGMENT_COLUMNS, segment_row
 from tidelog.inspect.retention.sentences import goes_text, offsets_text, settings_text
-from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.manager.survey.setting_sources import SettingSources, read_setting_sources
 
@@ -41,7 +34,7 @@ COLUMNS = ("base_offset", "last_offset", "bytes", "time", "time_from", "goes", "
 )
 @settings_from_zookeeper
 @config_file_option
-@click.option("--now", metavar="TIME", help="Judge as of this time: ms since 1970, or a date and time.  [default: now]")
+@now_option
 @threads_option
 @output_options
 def retention(
@@ -51,7 +44,7 @@ def retention(
     zookeeper: str | None,
     zookeeper_config: Path | None,
     config_file: Path | None,
-    now: str | None,
+    now_ms: int,
     threads: int | None,
 ) -> Report:
     """Show when each segment will be deleted, by which rule, and why not yet.
@@ -81,7 +74,6 @@ def retention(
     overrides = key_values("--config", settings)
     file = properties(config_file)
     SettingSources(file=file, overrides=overrides).of_topic("")  # wrong values end the run before anything is read
-    now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
     targets = select(arguments, topics, exit_code)
     sources = read_setting_sources(
         BY_PATH,
@@ -106,13 +98,6 @@ def retention(
         notes=[*_notes(found, sources), f"As of {iso_time(now_ms)}. Nothing was changed."],
         exit_code=exit_code,
     )
-
-
-def _moment(text: str) -> int:
-    bound = parse_time(text)
-    if bound.kind is not BoundKind.TIMESTAMP:
-        raise click.UsageError(f"--now {text!r} is not a time.")
-    return bound.number
 
 
 def _rows(target: Target, part: PartitionRetention) -> Iterator[Row]:

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tidelog.cli.options import output_options, selection, threads_option
+from tidelog.cli.options import now_option, output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select_among
-from tidelog.inspect.bounds import BoundKind, parse_time, read_end
+from tidelog.inspect.bounds import read_end
 from tidelog.inspect.durations import duration_text, parse_duration
 from tidelog.inspect.record_rows import iso_time
 from tidelog.inspect.transaction_rows import FIELDS, JUDGED, endings, transaction_row
 from tidelog.inspect.transaction_survey import Survey, survey_transactions
 from tidelog.inspect.transactions import PartitionTransactions, open_transactions
-from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import BY_PATH
 from tidelog.storage.log.view.directory_state import read_directory_state
 from tidelog.storage.log.view.log_view import Until
@@ -50,7 +49,7 @@ SHOWN = (
     " a coordinator's log here.",
 )
 @click.option("--hanging", "hanging_only", is_flag=True, help="Only transactions that hang, or may hang.")
-@click.option("--now", metavar="TIME", help="Judge as of this time: ms since 1970, or a date and time.  [default: now]")
+@now_option
 @threads_option
 @output_options
 def transactions(
@@ -58,7 +57,7 @@ def transactions(
     topics: Sequence[str],
     hanging_after: str,
     hanging_only: bool,
-    now: str | None,
+    now_ms: int,
     threads: int | None,
 ) -> Report:
     """Show open transactions, the records behind them, and which of them hang.
@@ -81,7 +80,6 @@ def transactions(
       tidelog transactions /var/lib/kafka/orders-0 --hanging-after 1h
     """
     hanging_after_ms = parse_duration(hanging_after)
-    now_ms = SYSTEM_CLOCK.now_ms() if now is None else _moment(now)
     exit_code = ExitCode()
     targets, directories = select_among(arguments, topics, exit_code)
     with progress("Looking for transactions", None) as advance:
@@ -114,13 +112,6 @@ def transactions(
         notes=_notes([target for target, _ in found], partitions, survey),
         exit_code=exit_code,
     )
-
-
-def _moment(text: str) -> int:
-    bound = parse_time(text)
-    if bound.kind is not BoundKind.TIMESTAMP:
-        raise click.UsageError(f"--now {text!r} is not a time.")
-    return bound.number
 
 
 def _error_row(part: PartitionTransactions) -> Row:

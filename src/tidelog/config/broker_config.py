@@ -21,13 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from tidelog.config.broker_keys import (
-    BROKER_KEYS,
-    ZOOKEEPER_BROKER_KEYS,
-    broker_key,
-    looks_like_key,
-    unknown_key_text,
-)
+from tidelog.config.broker_keys import BROKER_KEYS, ZOOKEEPER_BROKER_KEYS, broker_key, looks_like_key, unknown_key_text
 from tidelog.config.checks import ALL_LOG_DIRS, check_broker, number
 from tidelog.config.dynamic_changes import check_change, check_names
 from tidelog.config.key import Key

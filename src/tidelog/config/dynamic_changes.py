@@ -18,13 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidelog.config.broker_keys import BROKER_KEYS, listener_key
-from tidelog.config.checks import (
-    BROKER_RETENTION,
-    Values,
-    check_copy_lag,
-    check_local_retention,
-    check_thread_changes,
-)
+from tidelog.config.checks import BROKER_RETENTION, Values, check_copy_lag, check_local_retention, check_thread_changes
 from tidelog.config.key import Key, UpdateMode
 from tidelog.model import ConfigError
 

@@ -13,12 +13,7 @@ from tidelog.inspect.compaction.sentences import CleaningState, holding_transact
 from tidelog.model import TopicPartition
 from tidelog.runtime.clock import FixedClock
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.manager.compact.compact_plan import (
-    CompactionOutlook,
-    CompactOptions,
-    check_logs,
-    plan_compaction,
-)
+from tidelog.storage.manager.compact.compact_plan import CompactionOutlook, CompactOptions, check_logs, plan_compaction
 from tidelog.storage.manager.metadata.topic_metadata import TopicMetadata
 from tidelog.storage.manager.survey.setting_sources import SettingSources
 

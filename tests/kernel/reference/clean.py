@@ -9,15 +9,7 @@ import numpy as np
 
 from kernel.reference.encode import seal_batch
 from kernel.reference.offset_map import OffsetMap
-from kernel.reference.open_batch import (
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND,
-    Header,
-    OpenBatch,
-    check_rows,
-    open_batch,
-)
+from kernel.reference.open_batch import CONTROL, DELETE_HORIZON, LOG_APPEND, Header, OpenBatch, check_rows, open_batch
 from kernel.reference.record_reader import RawRecord
 from kernel.reference.scan import V2_HEADER
 from kernel.reference.varint import write_varint

@@ -15,16 +15,7 @@ from server.authorization.case import DENIALS, NOBODY, Case
 from server.authorization.cases import cases
 from server.authorization.guarded_broker import guarded_broker
 from server.authorization.plain_answers import plain
-from server.authorization.world import (
-    CONSUMERS,
-    GROUP,
-    HIDDEN,
-    HIDDEN_CONSUMERS,
-    SETTINGS,
-    TOPIC,
-    TRANSACTION,
-    World,
-)
+from server.authorization.world import CONSUMERS, GROUP, HIDDEN, HIDDEN_CONSUMERS, SETTINGS, TOPIC, TRANSACTION, World
 from server.harness import BrokerHome, WireClient, running_broker
 from tidelog.protocol.api_key import ApiKey
 from tidelog.server.handlers.api_groups import API_GROUPS

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.protocol.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
+from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData, ReplicaState
 from tidelog.server.fetching import session_cache
 from tidelog.server.fetching.fetch_context import SelectedResults, begin_fetch
 from tidelog.server.fetching.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, PartitionResult, next_epoch

@@ -35,12 +35,7 @@ from tidelog.server.metadata.controller.topics import delete_topics
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import LOST, MIGRATING, UNASSIGNED, PartitionState
-from tidelog.server.metadata.requests import (
-    ElectionType,
-    Outcome,
-    PartitionAlteration,
-    Reassignment,
-)
+from tidelog.server.metadata.requests import ElectionType, Outcome, PartitionAlteration, Reassignment
 from tidelog.storage.checkpoint import uuid_to_text
 
 SETTINGS = settings()

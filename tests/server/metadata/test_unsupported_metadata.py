@@ -14,13 +14,7 @@ from golden_sets import FORMATS, footprint
 from server.harness import running_broker
 from server.metadata.left_directory import left
 from server.metadata.metadata_harness import MetadataHarness
-from tidelog.model import (
-    ConfigError,
-    CorruptRecordError,
-    DirectoryError,
-    StorageError,
-    TidelogError,
-)
+from tidelog.model import ConfigError, CorruptRecordError, DirectoryError, StorageError, TidelogError
 from tidelog.record.internal_records.schema import ZERO_UUID
 from tidelog.replication.registration_request import BrokerEndpoint
 from tidelog.server.authorization.acl import Acl, Pattern, Permission

@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 from server.harness import WireClient
-from server.security.logins import (
-    PASSWORD,
-    SecureHome,
-    handshake,
-    is_served,
-    log_in,
-)
+from server.security.logins import PASSWORD, SecureHome, handshake, is_served, log_in
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 

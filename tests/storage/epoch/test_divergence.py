@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import OffsetOutOfRangeError
-from tidelog.storage.epoch import (
-    EpochEndOffset,
-    EpochEntry,
-    LeaderEpochCache,
-    diverging_epoch,
-    follower_truncation,
-)
+from tidelog.storage.epoch import EpochEndOffset, EpochEntry, LeaderEpochCache, diverging_epoch, follower_truncation
 
 LEADER = LeaderEpochCache([EpochEntry(1, 0), EpochEntry(3, 10), EpochEntry(5, 20)])
 

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from tidelog.model import IndexCorruptError
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.index import (
-    AbortedTxn,
-    TransactionIndexReader,
-    TransactionIndexWriter,
-    encode_transactions,
-)
+from tidelog.storage.index import AbortedTxn, TransactionIndexReader, TransactionIndexWriter, encode_transactions
 
 TRANSACTIONS = [
     AbortedTxn(0, 0, 10, 2),

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
 from state_machines import run_machine

@@ -5,12 +5,7 @@ from tidelog.inspect.compare.cluster_comparison import compare_cluster, pair_byt
 from tidelog.inspect.compare.difference import BatchPlace, Difference, DifferenceKind
 from tidelog.inspect.compare.partition_comparison import ComparedPartition, ComparedReplica, ReplicaState
 from tidelog.inspect.compare.placement import Placement, Role
-from tidelog.inspect.compare.replica_choice import (
-    ChosenReplica,
-    ChosenReplicas,
-    choose_replicas,
-    replicated,
-)
+from tidelog.inspect.compare.replica_choice import ChosenReplica, ChosenReplicas, choose_replicas, replicated
 
 __all__ = [
     "BatchPlace",

@@ -18,13 +18,7 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 
 from tidelog.config.broker_config import BrokerConfig
-from tidelog.config.broker_keys import (
-    BROKER_KEYS,
-    PLUG_IN_KEYS,
-    ZOOKEEPER_BROKER_KEYS,
-    broker_key,
-    looks_like_key,
-)
+from tidelog.config.broker_keys import BROKER_KEYS, PLUG_IN_KEYS, ZOOKEEPER_BROKER_KEYS, broker_key, looks_like_key
 from tidelog.config.key import Key
 from tidelog.config.quota_keys import REPLICATION_RATES
 from tidelog.config.synonyms import time_synonyms

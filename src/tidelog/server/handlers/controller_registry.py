@@ -13,12 +13,7 @@ from tidelog.server.handlers.registry import LOADERS, Handler, Handlers, Registr
 def _controller() -> Handlers:
     from tidelog.server.handlers import envelope
     from tidelog.server.handlers.cluster import api_versions
-    from tidelog.server.handlers.controller import (
-        descriptions,
-        metadata_fetch,
-        partition_changes,
-        registrations,
-    )
+    from tidelog.server.handlers.controller import descriptions, metadata_fetch, partition_changes, registrations
 
     return {
         ApiKey.FETCH: Handler.of_nodes(metadata_fetch.fetch, metadata_fetch.refuse_fetch),

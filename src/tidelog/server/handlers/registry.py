@@ -58,14 +58,7 @@ Handlers = Mapping[ApiKey, Handler]
 
 
 def _data() -> Handlers:
-    from tidelog.server.handlers.data import (
-        delete_records,
-        describe_producers,
-        fetch,
-        log_dirs,
-        offset_lookup,
-        produce,
-    )
+    from tidelog.server.handlers.data import delete_records, describe_producers, fetch, log_dirs, offset_lookup, produce
 
     return {
         ApiKey.PRODUCE: Handler(produce.handle, produce.refuse, read=produce.read),
@@ -82,13 +75,7 @@ def _data() -> Handlers:
 
 
 def _cluster() -> Handlers:
-    from tidelog.server.handlers.cluster import (
-        api_versions,
-        descriptions,
-        metadata,
-        unregister_broker,
-        update_features,
-    )
+    from tidelog.server.handlers.cluster import api_versions, descriptions, metadata, unregister_broker, update_features
 
     return {
         ApiKey.API_VERSIONS: Handler(api_versions.handle, read=api_versions.read),
@@ -166,11 +153,7 @@ def _acls() -> Handlers:
 
 
 def _transactions() -> Handlers:
-    from tidelog.server.handlers.transactions import (
-        producer_requests,
-        transaction_reports,
-        write_txn_markers,
-    )
+    from tidelog.server.handlers.transactions import producer_requests, transaction_reports, write_txn_markers
 
     return {
         ApiKey.INIT_PRODUCER_ID: Handler(producer_requests.init_producer_id, producer_requests.refuse_init_producer_id),

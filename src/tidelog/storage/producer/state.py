@@ -23,12 +23,7 @@ from tidelog.storage.producer.append_info import AppendOrigin, CompletedTransact
 from tidelog.storage.producer.entry import ProducerBatch, ProducerEntry
 from tidelog.storage.producer.hash_order import JavaHashOrder
 from tidelog.storage.producer.marker import MarkerRecord, read_marker
-from tidelog.storage.producer.replay_rows import (
-    ReplayBatch,
-    first_of_each_producer,
-    relevant_rows,
-    replay_batches,
-)
+from tidelog.storage.producer.replay_rows import ReplayBatch, first_of_each_producer, relevant_rows, replay_batches
 from tidelog.storage.producer.snapshot import format_snapshot, parse_snapshot
 from tidelog.storage.producer.transactions import Transactions
 from tidelog.storage.producer.verification import NO_GUARD, VerificationGuard, Verifications

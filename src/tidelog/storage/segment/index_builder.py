@@ -53,15 +53,7 @@ class IndexBuilder(IndexProgress):
         Raise OffsetOverflowError for an offset more than 31 bits above the base offset. Raise StorageError for an
         offset below it, InvalidOffsetError for an offset that would not ascend in the index. All are StorageErrors.
         """
-        entries, self._state, bad_row = select_index_entries(
-            table.position,
-            table.size,
-            table.last_offset,
-            table.max_timestamp,
-            self._base_offset,
-            self._interval_bytes,
-            self._state,
-        )
+        entries, self._state, bad_row = self._select(table)
         if bad_row >= 0:
             self._refuse(table, bad_row, shift)
         if shift:
@@ -70,15 +62,11 @@ class IndexBuilder(IndexProgress):
 
     def preview(self, table: BatchTable) -> Entries:
         """Return the result of ``add`` without changing the state, up to the first batch that it would refuse."""
-        return select_index_entries(
-            table.position,
-            table.size,
-            table.last_offset,
-            table.max_timestamp,
-            self._base_offset,
-            self._interval_bytes,
-            self._state,
-        )[0]
+        return self._select(table)[0]
+
+    def _select(self, table: BatchTable) -> tuple[Entries, tuple[int, int, int, int], int]:
+        rows = table.position, table.size, table.last_offset, table.max_timestamp
+        return select_index_entries(*rows, self._base_offset, self._interval_bytes, self._state)
 
     def _refuse(self, table: BatchTable, row: int, shift: int) -> None:
         last_offset = int(table.last_offset[row])

@@ -10,12 +10,7 @@ from tidelog.config.value_text import KeyType
 from tidelog.inspect.durations import duration_text
 from tidelog.model import ConfigError
 from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
-from tidelog.storage.manager.survey.setting_sources import (
-    DEFAULT_ORIGIN,
-    TOPIC_ORIGIN,
-    SettingSources,
-    SourcedText,
-)
+from tidelog.storage.manager.survey.setting_sources import DEFAULT_ORIGIN, TOPIC_ORIGIN, SettingSources, SourcedText
 from tidelog.web.page import Column, Kind, Row, Section, Table
 
 _LONGEST_MS = 1 << 53

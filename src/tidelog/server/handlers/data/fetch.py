@@ -34,11 +34,7 @@ from tidelog.server.fetching import partition_reads
 from tidelog.server.fetching.delayed_fetch import DelayedFetch
 from tidelog.server.fetching.fetch_context import FetchContext, begin_fetch
 from tidelog.server.fetching.fetch_session import CachedPartition, PartitionResult
-from tidelog.server.fetching.partition_reads import (
-    FetchLimits,
-    FetchResults,
-    read_partitions,
-)
+from tidelog.server.fetching.partition_reads import FetchLimits, FetchResults, read_partitions
 from tidelog.server.fetching.replica_selector import ReplicaSelector
 from tidelog.server.handlers.data.leader_lookup import LeaderLookup
 from tidelog.server.network.request_context import RequestContext

@@ -18,12 +18,7 @@ from tidelog.protocol.errors import ApiError, ErrorCode
 from tidelog.replication.registration_request import BrokerEndpoint, VersionRange
 from tidelog.server.metadata.broker_registration import BrokerRegistration, feature_fields
 from tidelog.server.metadata.controller.decision import ControllerSettings, Decision
-from tidelog.server.metadata.controller.leaders import (
-    PartitionRef,
-    add_broker,
-    remove_broker,
-    remove_unclean_broker,
-)
+from tidelog.server.metadata.controller.leaders import PartitionRef, add_broker, remove_broker, remove_unclean_broker
 from tidelog.server.metadata.features import (
     KRAFT_VERSION,
     SUPPORTED,

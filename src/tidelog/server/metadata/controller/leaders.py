@@ -36,13 +36,7 @@ from tidelog.server.metadata.features import keeps_eligible_leaders, supports_di
 from tidelog.server.metadata.image import MetadataImage, Topic
 from tidelog.server.metadata.metadata_record import MetadataRecord
 from tidelog.server.metadata.partition_state import PartitionState
-from tidelog.server.metadata.requests import (
-    DONE,
-    AlteredPartition,
-    ElectionType,
-    Outcome,
-    PartitionAlteration,
-)
+from tidelog.server.metadata.requests import DONE, AlteredPartition, ElectionType, Outcome, PartitionAlteration
 from tidelog.storage.checkpoint import uuid_to_text
 
 

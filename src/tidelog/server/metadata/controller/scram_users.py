@@ -10,12 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tidelog.protocol.errors import ErrorCode
-from tidelog.security.scram_credential import (
-    MAXIMUM_ITERATIONS,
-    MINIMUM_ITERATIONS,
-    ScramCredential,
-    ScramMechanism,
-)
+from tidelog.security.scram_credential import MAXIMUM_ITERATIONS, MINIMUM_ITERATIONS, ScramCredential, ScramMechanism
 from tidelog.server.metadata.controller.decision import Decision, require_bounded
 from tidelog.server.metadata.image import MetadataImage
 from tidelog.server.metadata.metadata_record import MetadataRecord

@@ -32,13 +32,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from tidelog.client.model.address import parse_servers
 from tidelog.config.broker_config import BrokerConfig
 from tidelog.model import ConfigError, TidelogError, TopicPartition
-from tidelog.replication import (
-    BrokerLifecycle,
-    BrokerState,
-    LifecycleSettings,
-    MetadataObserver,
-    ObserverSettings,
-)
+from tidelog.replication import BrokerLifecycle, BrokerState, LifecycleSettings, MetadataObserver, ObserverSettings
 from tidelog.replication.observer_messages import UNKNOWN, QuorumNode
 from tidelog.replication.registration_request import NO_BROKER_EPOCH, BrokerRegistrationRequest
 from tidelog.runtime import Clock, Scheduler

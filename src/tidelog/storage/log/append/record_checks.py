@@ -36,13 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidelog.kernel import BatchRow
-from tidelog.model import (
-    CorruptRecordError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    RecordError,
-    Refusal,
-)
+from tidelog.model import CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordError, Refusal
 from tidelog.record.attributes import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG
 from tidelog.record.legacy import LegacyMessage
 from tidelog.storage.log.append.append_rules import AppendRules

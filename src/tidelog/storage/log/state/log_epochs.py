@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from threading import RLock
 
-from tidelog.storage.epoch import (
-    EpochEndOffset,
-    EpochEntry,
-    FollowerTruncation,
-    diverging_epoch,
-    follower_truncation,
-)
+from tidelog.storage.epoch import EpochEndOffset, EpochEntry, FollowerTruncation, diverging_epoch, follower_truncation
 from tidelog.storage.log.state.log_state import LogState
 
 

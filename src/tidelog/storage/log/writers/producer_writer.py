@@ -22,12 +22,7 @@ from tidelog.kernel import encode_records, seal_batch
 from tidelog.model import OutOfOrderSequenceError, TimestampType
 from tidelog.record.attributes import TRANSACTIONAL_FLAG
 from tidelog.record.batch_header import MAX_SEQUENCE
-from tidelog.record.build import (
-    DEFAULT_MAX_BATCH_BYTES,
-    build_batches,
-    build_end_transaction_batch,
-    sequence_after,
-)
+from tidelog.record.build import DEFAULT_MAX_BATCH_BYTES, build_batches, build_end_transaction_batch, sequence_after
 from tidelog.record.compression import compress
 from tidelog.record.control import EndTransactionMarker
 from tidelog.runtime import Clock

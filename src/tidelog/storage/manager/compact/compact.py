@@ -33,12 +33,7 @@ from tidelog.runtime.progress import ProgressListener
 from tidelog.storage.checkpoint import CLEAN_SHUTDOWN_FILE, CLEANER_CHECKPOINT, OffsetCheckpoint
 from tidelog.storage.fs import FileStat, FileSystem
 from tidelog.storage.log.view.directory_state import LOCK_FILE, DirectoryCondition
-from tidelog.storage.manager.compact.compact_plan import (
-    CompactionOutlook,
-    CompactOptions,
-    CompactPlan,
-    plan_compaction,
-)
+from tidelog.storage.manager.compact.compact_plan import CompactionOutlook, CompactOptions, CompactPlan, plan_compaction
 from tidelog.storage.manager.compact.directory_copy import DirectoryCopy
 from tidelog.storage.manager.compact.log_compaction import CompactedLog, LogToCompact, compact_log
 from tidelog.storage.manager.partition_work import Failures, PartitionWork, require_not_cancelled

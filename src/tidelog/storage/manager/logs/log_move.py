@@ -24,12 +24,7 @@ from __future__ import annotations
 
 import threading
 
-from tidelog.model import (
-    Isolation,
-    OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
-    UnexpectedAppendOffsetError,
-)
+from tidelog.model import Isolation, OffsetOutOfRangeError, RecordBatchTooLargeError, UnexpectedAppendOffsetError
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 
 _CHUNK_BYTES = 1024 * 1024

@@ -31,22 +31,13 @@ from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.runtime.parallel import usable_processors
 from tidelog.runtime.progress import ProgressListener
-from tidelog.storage.checkpoint import (
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
+from tidelog.storage.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.manager.directory.owned_directory import OwnedDirectory
 from tidelog.storage.manager.partition_work import Failures, PartitionWork
 from tidelog.storage.manager.recovery.partition_recovery import RecoveredPartition, recover_partition
-from tidelog.storage.manager.recovery.recover_plan import (
-    PartitionPlan,
-    RecoverOptions,
-    RecoverPlan,
-    plan_directory,
-)
+from tidelog.storage.manager.recovery.recover_plan import PartitionPlan, RecoverOptions, RecoverPlan, plan_directory
 from tidelog.storage.manager.staged.roll_forward import remove_staged
 from tidelog.storage.manager.writable.commit import complete_commits
 from tidelog.storage.segment.segment_recovery import RecoveredSegment
