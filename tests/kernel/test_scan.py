@@ -194,6 +194,44 @@ def test_a_position_past_four_gigabytes(twin: Twin) -> None:
     assert table.end_position == 2**40 + len(ONE)
 
 
+# --- several buffers ---
+
+PIECES = st.one_of(
+    st.integers(0, 40).map(lambda count: batch([record(n, value=b"v" * 40) for n in range(count)])),
+    st.sampled_from([message(1, magic=0), message(2), bytes(70), ONE[:20], TEN[:-1], ONE, TEN]),
+)
+
+
+@given(
+    data=st.lists(PIECES, max_size=40).map(b"".join),
+    sizes=st.lists(st.integers(1, 6000), max_size=60),
+    expected=st.integers(0, 100_000),
+    verifies=st.booleans(),
+)
+def test_a_scan_of_several_buffers_is_one_of_their_bytes(
+    data: bytes, sizes: list[int], expected: int, verifies: bool
+) -> None:
+    for twin in (COMPILED, PLAIN):
+        scan = twin.BatchScan(7, expected_bytes=expected, verify_crc=verifies)
+        for size in (*sizes, len(data)):
+            begin = scan.end_position - 7
+            if scan.add(data[begin : begin + size]) not in (Stop.END, Stop.PARTIAL):
+                break
+        whole = twin.scan_batches(data, base_position=7, verify_crc=verifies)
+        assert table_value(scan.table()) == table_value(whole)
+        assert scan.partial_size == whole.partial_size
+
+
+@both
+def test_a_scan_goes_on_after_its_table(twin: Twin) -> None:
+    scan = twin.BatchScan()
+    assert scan.add(TEN) is Stop.END
+    before = scan.table()
+    assert scan.add(ONE) is Stop.END
+    assert (len(before), len(scan.table())) == (1, 2)
+    assert table_value(before) == table_value(twin.scan_batches(TEN))
+
+
 # --- headers of files ---
 
 pieces = st.one_of(

@@ -50,6 +50,7 @@ class Twin:
     crc32 = staticmethod(kernel.crc32)
     open_lz4_frames = staticmethod(kernel.open_lz4_frames)
     scan_batches = staticmethod(kernel.scan_batches)
+    BatchScan = kernel.BatchScan
     scan_headers = staticmethod(kernel.scan_headers)
     ColumnDecoder = kernel.ColumnDecoder
     ColumnEncoder = kernel.ColumnEncoder

@@ -23,7 +23,7 @@ from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_
 from tidelog.kernel._plain_fetch import PlainFetch, PlainFetched
 from tidelog.kernel._plain_produce import PlainProduce
 from tidelog.kernel._plain_read import PlainReads
-from tidelog.kernel._scan import scan_batches, scan_headers
+from tidelog.kernel._scan import BatchScan, scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._survey import survey_directories
@@ -40,6 +40,7 @@ __all__ = [
     "PENDING_ENTRIES",
     "BatchRetention",
     "BatchRow",
+    "BatchScan",
     "BatchTable",
     "CleaningRules",
     "ColumnDecoder",

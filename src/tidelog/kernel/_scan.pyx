@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""The scan of batches of formats v0, v1 and v2 into a BatchTable: ``scan_batches`` of a buffer, and ``scan_headers`` of a
-file, which reads no records.
+"""The scan of batches of formats v0, v1 and v2 into a BatchTable: ``scan_batches`` of a buffer, ``BatchScan`` of buffers
+that follow each other, and ``scan_headers`` of a file, which reads no records.
 
 Bounds are checked once per batch. Before any field after the first 18 bytes is read, ``size`` is known to fit, and to
 be at least the smallest batch of its format. The scan does not hold the GIL.
@@ -52,10 +52,13 @@ cdef struct Walk:
     Py_ssize_t index  # the next batch
     Py_ssize_t end
     int64_t base_position
+    int64_t start  # the position of the first row
+    int64_t expected  # the bytes of all rows, if all of them are valid
     int64_t partial_size
     Py_ssize_t row
     Py_ssize_t capacity
     bint verify
+    int stop  # one of STOP_*
     # The summary of the rows so far.
     int64_t first_offset
     int64_t last_offset
@@ -198,25 +201,25 @@ cdef Py_ssize_t first_guess(Walk* walk) noexcept nogil:
     cdef Py_ssize_t left = walk.end - walk.index
     cdef const uint8_t* p = NULL
     cdef int32_t length
-    cdef Py_ssize_t guess
+    cdef int64_t guess
     if left <= HEADER_UP_TO_MAGIC or find_header(walk, &p):
         return 0
     length = <int32_t>tl_load32(p + V2_LENGTH)
     if length < V0_SIZE or length > left - PREFIX:
         return 0
-    guess = left // (<Py_ssize_t>length + PREFIX)
+    guess = walk.expected // (<int64_t>length + PREFIX)
     guess += guess // 8
     return guess if guess < FIRST_GUESS_ROWS else FIRST_GUESS_ROWS
 
 
-cdef object grown(object block, Rows* rows, Walk* walk, Py_ssize_t start):
+cdef object grown(object block, Rows* rows, Walk* walk):
     """Return a larger block with the rows so far; ``rows`` then points into it."""
     cdef Py_ssize_t old = walk.capacity, index, count = walk.row
-    cdef double done = walk.index - start, whole = walk.end - start
+    cdef double done = walk.base_position + walk.index - walk.start
     cdef Py_ssize_t capacity = max(2 * old, 16)
     cdef Rows before = rows[0]
     if done > 0:
-        capacity = max(old + old // 4 + 16, min(<Py_ssize_t>(count * (whole / done) * 1.125), 16 * capacity))
+        capacity = max(old + old // 4 + 16, min(<Py_ssize_t>(count * (walk.expected / done) * 1.125), 16 * capacity))
     new_block = PyBytes_FromStringAndSize(NULL, capacity * ROW_BYTES)
     walk.capacity = capacity
     bind_rows(rows, PyBytes_AS_STRING(new_block), capacity)
@@ -239,6 +242,48 @@ cdef object grown(object block, Rows* rows, Walk* walk, Py_ssize_t start):
     return new_block
 
 
+cdef class BatchScan:
+    """A scan of buffers that follow each other, whose batches become one table.
+
+    ``position`` is that of the first byte in its file. ``expected_bytes`` are those of all buffers, about.
+    """
+
+    cdef Walk walk
+    cdef Rows rows
+    cdef object block
+
+    def __init__(self, int64_t position=0, *, int64_t expected_bytes=0, bint verify_crc=True):
+        begin(&self.walk, position, expected_bytes, verify_crc)
+        self.block = b""
+
+    @property
+    def end_position(self):
+        """The position after the last batch, where the next buffer begins."""
+        return self.walk.base_position
+
+    @property
+    def partial_size(self):
+        """The size that an incomplete batch at the end of the last buffer claims, or 0 if that is unknown."""
+        return self.walk.partial_size
+
+    def add(self, buffer):
+        """Scan a buffer, and return the kind of its end. A batch that is incomplete in it has no row yet."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            self.walk.data, self.walk.index, self.walk.end = <const uint8_t*>view.buf, 0, view.len
+            self.block = walked(self.block, &self.walk, &self.rows)
+            self.walk.base_position += self.walk.index
+            self.walk.index = 0
+            return STOPS[self.walk.stop]
+        finally:
+            PyBuffer_Release(&view)
+
+    def table(self):
+        """Return the table of all batches so far."""
+        return table_of(self.block, &self.walk)
+
+
 def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=0, bint verify_crc=True):
     """Scan ``buffer[start:end]``. Invalid bytes end the scan and set ``stop``; they raise no error.
 
@@ -247,14 +292,15 @@ def scan_batches(buffer, Py_ssize_t start=0, end=None, *, int64_t base_position=
     """
     cdef Py_buffer view
     cdef Walk walk
+    cdef Py_ssize_t stop
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
-        walk.data = <const uint8_t*>view.buf
-        walk.end = view.len if end is None else end
-        if not 0 <= start <= walk.end <= view.len:
+        stop = view.len if end is None else end
+        if not 0 <= start <= stop <= view.len:
             raise ValueError(f"cannot scan [{start}:{end}] of a buffer of {view.len} bytes")
-        walk.base_position = base_position
-        return scanned(&walk, start, verify_crc)
+        begin(&walk, base_position + start, stop - start, verify_crc)
+        walk.data, walk.base_position, walk.index, walk.end = <const uint8_t*>view.buf, base_position, start, stop
+        return scanned(&walk)
     finally:
         PyBuffer_Release(&view)
 
@@ -268,46 +314,56 @@ def scan_headers(int descriptor, Py_ssize_t start, Py_ssize_t end):
     cdef Walk walk
     if not 0 <= start <= end:
         raise ValueError(f"cannot scan [{start}:{end}] of a file")
+    begin(&walk, start, end - start, False)
+    walk.descriptor, walk.base_position, walk.index, walk.end = descriptor, 0, start, end
+    return scanned(&walk)
+
+
+cdef void begin(Walk* walk, int64_t position, int64_t expected, bint verify) noexcept:
+    """Prepare a walk without bytes, whose first row will be at ``position``."""
     walk.data = NULL
-    walk.descriptor = descriptor
-    walk.window_start = walk.window_end = 0
-    walk.end = end
-    walk.base_position = 0
-    return scanned(&walk, start, False)
-
-
-cdef object scanned(Walk* walk, Py_ssize_t start, bint verify):
-    """Walk from ``start`` on, and return the table."""
-    cdef Rows rows
-    cdef int stop = STOP_NO_ROOM
-    cdef object block
-    walk.index = start
-    walk.partial_size = 0
-    walk.row = 0
-    walk.verify = verify
+    walk.window_start = walk.window_end = walk.index = walk.end = 0
+    walk.base_position = walk.start = position
+    walk.expected, walk.verify = expected, verify
+    walk.row = walk.capacity = walk.partial_size = 0
+    walk.stop = STOP_END
     walk.first_offset = walk.last_offset = walk.producer_id = walk.leader_epoch = -1
     walk.attributes = 0
     walk.crcs_ok = walk.sound = True
-    walk.capacity = first_guess(walk)
-    block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
-    bind_rows(&rows, PyBytes_AS_STRING(block), walk.capacity)
+
+
+cdef object walked(object block, Walk* walk, Rows* rows):
+    """Walk to the end of the bytes, and return the block with the rows."""
+    walk.partial_size = 0
+    if not walk.capacity:
+        walk.capacity = first_guess(walk)
+        block = PyBytes_FromStringAndSize(NULL, walk.capacity * ROW_BYTES)
+        bind_rows(rows, PyBytes_AS_STRING(block), walk.capacity)
     while True:
         with nogil:
-            stop = walk_batches(walk, &rows)
-        if stop == STOP_FAILED:
+            walk.stop = walk_batches(walk, rows)
+        if walk.stop == STOP_FAILED:
             PyErr_SetFromErrno(OSError)
-        if stop != STOP_NO_ROOM:
-            break
-        block = grown(block, &rows, walk, start)
+        if walk.stop != STOP_NO_ROOM:
+            return block
+        block = grown(block, rows, walk)
+
+
+cdef object scanned(Walk* walk):
+    cdef Rows rows
+    return table_of(walked(None, walk, &rows), walk)
+
+
+cdef object table_of(object block, const Walk* walk):
     return BatchTable(
         block,
         capacity=walk.capacity,
         first=0,
         count=walk.row,
         end_position=walk.base_position + walk.index,
-        stop=STOPS[stop],
+        stop=STOPS[walk.stop],
         partial_size=walk.partial_size,
-        crc_verified=verify,
+        crc_verified=bool(walk.verify),
         summary=Summary(
             walk.first_offset, walk.last_offset, bool(walk.crcs_ok), bool(walk.sound), walk.attributes,
             walk.leader_epoch, walk.producer_id,

@@ -50,6 +50,23 @@ def scan_batches(
     return BatchTable.from_columns(columns, base_position + index, stop, partial_size, verify_crc)
 
 
+class BatchScan:
+    """A scan of buffers that follow each other."""
+
+    def __init__(self, position: int = 0, *, expected_bytes: int = 0, verify_crc: bool = True) -> None:
+        self.end_position, self._verify = position, verify_crc
+        self.partial_size = 0
+        self._tables = [scan_batches(b"", base_position=position, verify_crc=verify_crc)]
+
+    def add(self, buffer: Buffer) -> Stop:
+        self._tables.append(scan_batches(buffer, base_position=self.end_position, verify_crc=self._verify))
+        self.end_position, self.partial_size = self._tables[-1].end_position, self._tables[-1].partial_size
+        return self._tables[-1].stop
+
+    def table(self) -> BatchTable:
+        return BatchTable.concat(self._tables)
+
+
 def scan_headers(descriptor: int, start: int, end: int) -> BatchTable:
     """Scan the bytes from ``start`` to ``end`` of a file. They may end earlier."""
     if not 0 <= start <= end:

@@ -592,7 +592,7 @@ def _max_timestamps(segment: LogSegment) -> list[tuple[int, int]]:
 
 
 def recovered(directory: Path) -> Any:
-    walk = walk_segment(LOCAL, directory, BASE, index_interval_bytes=0, on_batches=lambda buffer, table: None)
+    walk = walk_segment(LOCAL, directory, BASE, index_interval_bytes=0, on_batches=lambda reader, table: None)
     return rebuild_segment(LOCAL, directory, walk, ())
 
 

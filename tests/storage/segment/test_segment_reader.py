@@ -16,6 +16,7 @@ from tidelog.kernel import Stop
 from tidelog.model import FileMissingError
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.load.listing import list_partition
+from tidelog.storage.segment import segment_reader
 from tidelog.storage.segment.file_names import FileState
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import SegmentReader
@@ -166,3 +167,38 @@ def test_the_next_good_batch_is_found_behind_damage(segment: Path) -> None:
         assert reader.table(found).base_offset[0] == 560
         assert next_sound_batch(reader, positions[3], None, 5000, 10_000) is None
         assert next_sound_batch(reader, positions[3], positions[4], 530, 10_000) is None
+
+
+@given(
+    sizes=st.lists(st.integers(0, 900), max_size=12),
+    end=st.sampled_from([b"", b"x", bytes(40), log_maker.plain(9000)[:-1], log_maker.plain(9000)[:-1] + b"!"]),
+    block_bytes=st.integers(1, 1000),
+    table_bytes=st.integers(1, 3000),
+)
+@settings(deadline=None)
+def test_tables_have_all_valid_batches_once(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], end: bytes, block_bytes: int, table_bytes: int
+) -> None:
+    """Blocks and tables are small here, so batches are larger than a block, and tables end inside one."""
+    batches = [log_maker.batch(10 * number, [bytes(size)]) for number, size in enumerate(sizes)]
+    directory = tmp_path_factory.mktemp("t-0")
+    (directory / f"{0:020d}.log").write_bytes(b"".join([*batches, end]))
+    with SegmentReader(LOCAL, directory, 0) as reader, pytest.MonkeyPatch.context() as patch:
+        whole = reader.table()
+        patch.setattr(segment_reader, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(segment_reader, "_TABLE_BYTES", table_bytes)
+        tables = list(reader.tables())
+    assert [row for table in tables for row in table.position.tolist()] == whole.position.tolist()
+    assert [row for table in tables for row in table.crc_ok.tolist()] == whole.crc_ok.tolist()
+    assert all(len(table) for table in tables[:-1])
+
+
+def test_tables_end_in_a_file_that_shrinks_while_it_is_read(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_reader, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(segment_reader, "_TABLE_BYTES", 1000)
+    with SegmentReader(LOCAL, segment, 500) as reader:
+        tables = reader.tables()
+        first = next(tables)
+        with (segment / f"{500:020d}.log").open("r+b") as file:
+            file.truncate(first.end_position + 30)
+        assert sum(map(len, tables)) == 0

@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from tidelog import kernel
-from tidelog.kernel import BatchTable, Stop
+from tidelog.kernel import BatchScan, BatchTable, Stop
 from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.fs.os_errors import SystemCall
 from tidelog.storage.segment.file_names import FileKind, FileState, segment_file
 from tidelog.storage.segment.hints import OffsetHints, TimeHints, read_offset_hints, read_time_hints
 
 CHUNK_BYTES = 8 * 1024 * 1024
+_TABLE_BYTES = 2 * 1024 * 1024
+"""The bytes of a table without a buffer: the columns of many small batches then stay in the CPU's cache, too."""
+_BLOCK_BYTES = 512 * 1024
+"""Blocks of this size stay in the CPU's cache from the read to the scan."""
 
 
 class Chunk(NamedTuple):
@@ -92,6 +96,35 @@ class SegmentReader:
             chunk_bytes=chunk_bytes,
             first_chunk_bytes=first_chunk_bytes,
         )
+
+    def tables(self) -> Iterator[BatchTable]:
+        """Yield the tables of the file with checked CRCs, up to the first bytes that are no complete batch.
+
+        This is quicker than ``chunks`` if the bytes are not needed. Raise StorageError if the file cannot be read.
+        """
+        position, end = 0, self.size
+        block = kernel.take_buffer(_BLOCK_BYTES)
+        is_last = False
+        while position < end and not is_last:
+            scan = kernel.BatchScan(position, expected_bytes=min(_TABLE_BYTES, end - position))
+            while not is_last and scan.end_position < min(position + _TABLE_BYTES, end):
+                is_last = not self._scan_block(scan, block, end)
+            position = scan.end_position
+            yield scan.table()
+
+    def _scan_block(self, scan: BatchScan, block: memoryview, end: int) -> bool:
+        """Scan the next block, or a larger one for a large batch. Return False at the end of the valid batches."""
+        position = scan.end_position
+        while True:
+            asked = block[: end - position]
+            count = self._file.pread_into(asked, position)
+            if scan.add(asked[:count]) not in (Stop.END, Stop.PARTIAL):
+                return False
+            if scan.end_position > position:
+                return True
+            if count < len(block) or position + max(scan.partial_size, count + 1) > end:
+                return False  # the batch reaches past the end, or the owner truncated the file
+            block = kernel.take_buffer(min(max(scan.partial_size, 2 * count), end - position))
 
     def headers(self, start_position: int, end_position: int) -> Iterator[BatchTable]:
         """Yield the tables of ``[start_position, end_position)`` without reading records or checking CRCs.

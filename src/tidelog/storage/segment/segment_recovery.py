@@ -1,6 +1,6 @@
 """The recovery of a segment from its ``.log``: truncate the invalid end, rebuild the three indexes.
 
-``walk_segment`` reads chunk by chunk and collects the indexes' contents. It checks format, CRC, and that offsets lie
+``walk_segment`` reads block by block and collects the indexes' contents. It checks format, CRC, and that offsets lie
 within 31 bits above the base offset. It writes nothing and runs mostly without the GIL, so several segments are walked
 in parallel. ``rebuild_segment`` writes. A crash after any of its steps leaves a segment that is recovered again:
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,14 +33,8 @@ from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_
 from tidelog.storage.segment.limits import MAX_SEGMENT_BYTES
 from tidelog.storage.segment.segment_reader import SegmentReader
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-_CHUNK_BYTES = 8 * 1024 * 1024
-"""A large chunk makes the cost per chunk negligible."""
-
-BatchListener = Callable[["Buffer", BatchTable], None]
-"""The callback gets the valid batches of each chunk, ascending; buffer index = position - the chunk's first."""
+BatchListener = Callable[[SegmentReader, BatchTable], None]
+"""The callback gets the valid batches of the segment in pieces, ascending, and the reader for their bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +169,7 @@ def sync_segment(fs: FileSystem, directory: Path, base_offset: int) -> None:
 
 
 def _walk_batches(reader: SegmentReader, gathered: _ValidBatches, on_batches: BatchListener) -> None:
-    for buffer, table, _ in reader.chunks(0, verify_crc=True, chunk_bytes=_CHUNK_BYTES):
+    for table in reader.tables():
         if not len(table):
             return
         sound = table if table.summary.crcs_ok else table.take(slice(0, int(np.argmin(table.crc_ok))))
@@ -189,7 +182,7 @@ def _walk_batches(reader: SegmentReader, gathered: _ValidBatches, on_batches: Ba
                 raise type(error)(
                     error.message, path=reader.path, position=error.position, offset=error.offset
                 ) from None
-            on_batches(buffer, sound)
+            on_batches(reader, sound)
         if len(sound) < len(table):
             return
 

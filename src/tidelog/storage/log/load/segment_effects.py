@@ -11,8 +11,6 @@ Source: Kafka's ``LogSegment.recover``, which does this batch by batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +20,7 @@ from tidelog.storage.epoch import LeaderEpochCache
 from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.producer_state import LogProducerState
 from tidelog.storage.producer import relevant_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from tidelog.storage.segment.segment_reader import SegmentReader
 
 _NO_EPOCH = -1
 
@@ -38,18 +34,16 @@ class SegmentEffects:
         self._chunks: list[tuple[bytes, BatchTable]] = []
         self._end_offset: int | None = None
 
-    def gather(self, buffer: Buffer, table: BatchTable) -> None:
-        """Gather the segment's next batches, at least one. ``buffer[0]`` is the first byte of the first one."""
+    def gather(self, reader: SegmentReader, table: BatchTable) -> None:
+        """Gather the segment's next batches, at least one. Control batches are read once more, for their markers."""
         self.gather_epochs(table)
         self._end_offset = table.summary.last_offset + 1
         if table.summary.producer_id < 0:
             return
         rows = relevant_rows(table)
-        view = memoryview(buffer).cast("B")
-        first = int(table.position[0])
         sizes = np.where(table.is_control[rows], table.size[rows], 0)
         kept = b"".join(
-            view[position - first : position - first + size]
+            reader.read(position, size)
             for position, size in zip(table.position[rows].tolist(), sizes.tolist(), strict=True)
             if size
         )
