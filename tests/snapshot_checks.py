@@ -15,7 +15,7 @@ from tidelog.model.internal_topics import CLUSTER_METADATA_TOPIC
 from tidelog.record.decode import decode_columns
 from tidelog.record.rows import iter_records
 from tidelog.storage.fs import LOCAL, FileSystem, LocalFileSystem
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.partitions import live_partitions
 from tidelog.storage.log.view.row_stream import ReadRange

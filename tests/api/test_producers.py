@@ -25,7 +25,7 @@ from tidelog import (
     StorageError,
 )
 from tidelog.kernel import BatchTable, scan_batches
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID
 
 NOW = 1_700_000_000_000

@@ -16,7 +16,8 @@ from server.data.data_home import DataHome, records
 from server.groups.group_broker import GroupBroker, group_broker
 from server.harness import BrokerHome
 from tidelog.protocol.api_key import ApiKey
-from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.fs.local_file import LocalFile
 
 
 class Waits:

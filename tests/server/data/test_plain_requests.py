@@ -26,7 +26,7 @@ from tidelog.protocol.messages import write_request
 from tidelog.server.dispatcher import Dispatcher
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 
 CASES = sorted(all_appends().items())
 TOPICS_AT, PARTITIONS_AT = 7, 24

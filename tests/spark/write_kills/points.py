@@ -29,7 +29,8 @@ from typing import Any
 
 import pytest
 
-from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.manager.staged.sink_checkpoint import SINK_CHECKPOINT
 from tidelog.storage.manager.staged.staged_commit import INTENT_FILE, StagedName
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tidelog.kernel import PENDING_ENTRIES
 from tidelog.model import ClosedError, IndexCorruptError, InvalidOffsetError, StorageError
 from tidelog.storage.fs import LOCAL, DescriptorCache
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.fs.os_errors import storage_error
 from tidelog.storage.index import OffsetIndexReader, OffsetIndexWriter, OffsetPosition, mapped_index
 from tidelog.testing import DiskFault, SimulatedDisk

@@ -15,7 +15,8 @@ from log_maker import plain
 from storage.log.log_harness import NOW, RECORD_BYTES, LogHarness
 from tidelog.kernel import scan_batches
 from tidelog.model import Isolation, LogOffsetMetadata, OffsetOutOfRangeError
-from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.index import TimestampOffset
 from tidelog.storage.log.partition_log import LogReadRequest, PartitionLog
 from tidelog.storage.log.state.log_read import read_segments

@@ -20,7 +20,7 @@ from tidelog.model import (
     StorageError,
 )
 from tidelog.storage.fs import LOCAL, LocalFileSystem
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.segment.cleaned_segment import CleanedSegment

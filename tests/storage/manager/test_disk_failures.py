@@ -15,7 +15,7 @@ from log_maker import batch
 from storage.log.log_harness import fetch
 from storage.manager.manager_home import NOW, DiskHome, ManagerHome, content, fill, values
 from tidelog.model import ClosedError, DirectoryError, StorageError, TidelogError, TopicPartition
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.log_manager import LogManager

@@ -21,7 +21,7 @@ from tidelog.model import (
 from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.checkpoint import CleanShutdownFile
 from tidelog.storage.fs import LOCAL
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 from tidelog.storage.manager.producers.producer_sessions import FIRST_PRODUCER_ID

@@ -15,7 +15,7 @@ from log_maker import BASE_TIME, batch, plain, write_segment
 from tidelog.kernel import Stop, scan_batches
 from tidelog.model import CorruptRecordError, StorageError
 from tidelog.storage.fs import LOCAL, File, LocalFileSystem, read_whole
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.index import AbortedTxn, OffsetIndexReader, TimeIndexReader
 from tidelog.storage.segment.file_names import FileKind, FileState
 from tidelog.storage.segment.limits import SegmentLimits

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.model import StorageError
-from tidelog.storage.fs.local import LocalFile, LocalFileSystem
+from tidelog.storage.fs.local import LocalFileSystem
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tidelog.kernel import OffsetMap
 from tidelog.model import TidelogError, TopicPartition
 from tidelog.storage.cleaner.clean.clean_log import clean_log
 from tidelog.storage.fs import FileStat
-from tidelog.storage.fs.local import LocalFile
+from tidelog.storage.fs.local_file import LocalFile
 from tidelog.storage.log.view.directory_state import LOCK_FILE
 from tidelog.testing import ManualClock
 

@@ -52,7 +52,7 @@ from tidelog.storage.log.load.parallel_walks import ParallelWalks, WalkThreads
 from tidelog.storage.log.load.segment_effects import SegmentEffects
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.log.state.log_segments import LogSegments
-from tidelog.storage.log.state.producer_state import NO_CONTENTS, LogProducerState, SnapshotFiles
+from tidelog.storage.log.state.producer_state import LogProducerState, SnapshotFiles
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
@@ -145,7 +145,7 @@ class _Loader:
     def load(self) -> LoadedLog:
         listing, removed = self._settle_leftover_files()
         self._snapshots = SnapshotFiles(self._fs, self._directory, listing.snapshots)
-        self._snapshots.contents = listing.contents
+        self._snapshots.contents = dict(listing.contents)
         if LEADER_EPOCH_CHECKPOINT in listing.others:
             self._read_epochs(listing.contents.get(LEADER_EPOCH_CHECKPOINT))
         self._listed = listing.base_offsets
@@ -185,7 +185,7 @@ class _Loader:
             after_clean_shutdown=self._request.clean_shutdown,
             now_ms=self._now_ms,
         )
-        self._snapshots.contents = NO_CONTENTS
+        self._snapshots.contents = None
         clean = self._request.clean_shutdown
         return LoadedLog(
             base_offsets=tuple(self._segments.base_offsets),

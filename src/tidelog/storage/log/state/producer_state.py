@@ -14,9 +14,8 @@ Source: Kafka's ``ProducerStateManager`` and ``UnifiedLog.rebuildProducerState``
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,13 +26,11 @@ from tidelog.storage.fs import FileSystem, read_whole, sync_whole
 from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.log_segments import LogSegments, S
 from tidelog.storage.producer import EndedTransaction, ProducerState
-from tidelog.storage.segment.file_names import OFFSET_DIGITS, FileKind, segment_file
+from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-NO_CONTENTS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class SnapshotFiles:
@@ -44,8 +41,8 @@ class SnapshotFiles:
         self._directory = directory
         self._unsynced: set[int] = set()
         self.offsets = sorted(offsets)
-        self.contents: Mapping[str, bytes] = NO_CONTENTS
-        """Files that were read already, by name. The loader sets it while it works."""
+        self.contents: dict[str, bytes] | None = None
+        """Files that were read or written already, by name. The loader sets it while it works."""
 
     @property
     def latest(self) -> int | None:
@@ -58,15 +55,19 @@ class SnapshotFiles:
         self._directory = directory
 
     def read(self, offset: int) -> bytes:
-        content = self.contents.get(f"{offset:0{OFFSET_DIGITS}d}{FileKind.SNAPSHOT}")
-        return read_whole(self._fs, self.path(offset)) if content is None else content
+        path = self.path(offset)
+        content = None if self.contents is None else self.contents.get(path.name)
+        return read_whole(self._fs, path) if content is None else content
 
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot without syncing it; see ``sync``."""
-        self.contents = NO_CONTENTS
-        with self._fs.open(self.path(offset), create=True) as file:
-            file.truncate(0)
+        path = self.path(offset)
+        with self._fs.open(path, create=True) as file:
+            if offset in self.offsets:
+                file.truncate(0)
             file.pwrite(data, 0)
+        if self.contents is not None:
+            self.contents[path.name] = data
         self._unsynced.add(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
