@@ -80,6 +80,7 @@ import json, os, sys
 import numpy, pyarrow
 import tidelog, tidelog.api, tidelog.record.arrow
 from tidelog.record.codec import gzip, lz4, snappy, zstd  # what comes when it is needed, that user may not be let to
+from tidelog.storage.fs import local_file
 from tidelog.storage.log.view import time_lookup
 if os.getuid() == 0:
     os.setgid(65534)

@@ -63,8 +63,7 @@ class SnapshotFiles:
         """Write a snapshot without syncing it; see ``sync``."""
         path = self.path(offset)
         with self._fs.open(path, create=True) as file:
-            if offset in self.offsets:
-                file.truncate(0)
+            file.truncate(0)
             file.pwrite(data, 0)
         if self.contents is not None:
             self.contents[path.name] = data
