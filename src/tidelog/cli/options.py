@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from tidelog.inspect.bounds import BoundKind, parse_time
-from tidelog.runtime import SYSTEM_CLOCK
 from tidelog.storage.fs import is_url, path_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,17 +64,6 @@ def threads_option(command: F) -> F:
     )(command)
 
 
-def now_option(command: F) -> F:
-    """Add ``now_ms``, the time as of which a report judges."""
-    return click.option(
-        "--now",
-        "now_ms",
-        metavar="TIME",
-        callback=_moment,
-        help="Judge as of this time: ms since 1970, or a date and time.  [default: now]",
-    )(command)
-
-
 def reading_options(command: F) -> F:
     """Add ``isolation`` and ``until``, which limit a read."""
     command = click.option(
@@ -92,15 +79,6 @@ def reading_options(command: F) -> F:
         show_default=True,
         help="read_committed omits aborted records and ends at the last stable offset.",
     )(command)
-
-
-def _moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int:
-    if text is None:
-        return SYSTEM_CLOCK.now_ms()
-    bound = parse_time(text)
-    if bound.kind is not BoundKind.TIMESTAMP:
-        raise click.UsageError(f"--now {text!r} is not a time.")
-    return bound.number
 
 
 def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:

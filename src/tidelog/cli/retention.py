@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.options import now_option, output_options, selection, threads_option
+from tidelog.cli.now_option import now_option
+from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.report import UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.setting_options import config_file_option, key_values, properties
 from tidelog.cli.targets import Target, each_target, select

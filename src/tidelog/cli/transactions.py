@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tidelog.cli.options import now_option, output_options, selection, threads_option
+from tidelog.cli.now_option import now_option
+from tidelog.cli.options import output_options, selection, threads_option
 from tidelog.cli.progress import progress
 from tidelog.cli.report import FINDINGS, UNREADABLE, ExitCode, Report, Row, Table
 from tidelog.cli.targets import Target, each_target, select_among
