@@ -141,7 +141,7 @@ PARTITIONS = _CACHE.gauge(
     "NumIncrementalFetchPartitionsCached", "partitions", "Partitions that the incremental fetch sessions follow."
 )
 
-METRICS = (SESSIONS, PARTITIONS)
+METRICS = tuple(_CACHE.described)
 
 
 def session_samples(sessions: SessionCache) -> Iterator[Sample]:

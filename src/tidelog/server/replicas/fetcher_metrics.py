@@ -32,7 +32,7 @@ LAG = _LAG.gauge("ConsumerLag", "records", "Records that a follower lacks.", "to
 REQUESTS = _STATS.meter("RequestsPerSec", "requests", "Fetch responses of a fetcher.")
 BYTES = _STATS.meter("BytesPerSec", "bytes", "Bytes of records that a fetcher receives.")
 
-METRICS = (MAX_LAG, MIN_FETCH_RATE, DEAD, FAILED, LAG, REQUESTS, BYTES)
+METRICS = (*_MANAGER.described, *_LAG.described, *_STATS.described)
 
 
 def client_id(leader_id: int, number: int) -> str:

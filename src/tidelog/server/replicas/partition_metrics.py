@@ -32,7 +32,7 @@ LAST_STABLE_OFFSET_LAG = _PARTITION.gauge(
     "LastStableOffsetLag", "offsets", "Offsets between the last stable offset and the high watermark.", *_TAGS
 )
 
-METRICS = (UNDER_REPLICATED, IN_SYNC, UNDER_MIN_ISR, AT_MIN_ISR, REPLICAS, LAST_STABLE_OFFSET_LAG)
+METRICS = tuple(_PARTITION.described)
 
 
 def partition_samples(partitions: Iterable[Partition]) -> Iterator[Sample]:
