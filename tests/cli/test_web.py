@@ -80,7 +80,10 @@ class WebProcess:
 
     def ended(self) -> tuple[int, str, str]:
         """Wait for the end. Return the exit code, and the rest of both outputs."""
-        output, errors = self.process.communicate(timeout=PATIENCE_S)
+        try:
+            output, errors = self.process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("the process did not end") from None
         return self.process.returncode, output.decode(), errors.decode()
 
 

@@ -5,6 +5,7 @@ A process that a broker has started ends with the broker: its end of the link is
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 import uvicorn
 
@@ -67,7 +69,7 @@ def run(sources: Sources, serving: Serving, *, on_ready: Callable[[], None]) -> 
         timeout_graceful_shutdown=_STOP_SECONDS,
         limit_concurrency=200,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     if link is not None:
         threading.Thread(target=_end_with, args=(stopped, server), name="broker-watch", daemon=True).start()
     try:
@@ -78,6 +80,30 @@ def run(sources: Sources, serving: Serving, *, on_ready: Callable[[], None]) -> 
         if link is not None:
             link.close()
         jobs.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which sleeps until a request comes. The original wakes up ten times a second, and each time
+    takes the processor from a broker under load."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._is_over = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if not self.should_exit:
+            await self._is_over.wait()
+        self._loop = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self.end()
+
+    def end(self) -> None:
+        """End the server; from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._is_over.set)
 
 
 @contextmanager
@@ -96,9 +122,9 @@ def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end_with(stopped: threading.Event, server: uvicorn.Server) -> None:
+def _end_with(stopped: threading.Event, server: _Server) -> None:
     """Stop the server once the broker has ended. A page that takes long is not waited for."""
     stopped.wait()
-    server.should_exit = True
+    server.end()
     threading.Event().wait(_LONGEST_STOP_SECONDS)
     os._exit(0)

@@ -28,7 +28,7 @@ import numpy as np
 
 from tidelog import kernel
 from tidelog.inspect.verify.finding import Finding, Severity
-from tidelog.kernel import BatchTable, ColumnDecoder, Stop
+from tidelog.kernel import BatchRow, BatchTable, ColumnDecoder, Stop
 from tidelog.model import CorruptRecordError, UnsupportedCompressionError
 from tidelog.model.offsets import MAX_RELATIVE_OFFSET
 from tidelog.record.decode import decode_chunk
@@ -127,15 +127,11 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
                 next_good_offset=follower.base_offset if follower and good else None,
             )
         else:
-            yield Finding(
-                path=reader.path,
-                message=(
-                    f"a batch header contradicts itself: offsets {row.base_offset} to {row.last_offset},"
-                    f" {row.record_count} records in {row.size} bytes"
-                ),
-                position=row.position,
-                end_position=row.position + row.size,
-                offset=row.base_offset,
+            yield _finding(
+                reader.path,
+                row,
+                f"a batch header contradicts itself: offsets {row.base_offset} to {row.last_offset},"
+                f" {row.record_count} records in {row.size} bytes",
             )
 
 
@@ -145,32 +141,23 @@ def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
     outside = (table.last_offset < base) | (table.last_offset - base > MAX_RELATIVE_OFFSET) | (table.base_offset < base)
     for index in np.flatnonzero(outside).tolist():
         row = table.row(index)
-        yield Finding(
-            path=reader.path,
-            message=f"offsets {row.base_offset} to {row.last_offset} lie outside the segment that begins at {base}",
-            position=row.position,
-            end_position=row.position + row.size,
-            offset=row.base_offset,
-        )
+        reason = f"offsets {row.base_offset} to {row.last_offset} lie outside the segment that begins at {base}"
+        yield _finding(reader.path, row, reason)
     for index in (np.flatnonzero(table.base_offset[1:] <= table.last_offset[:-1]) + 1).tolist():
         row = table.row(index)
-        yield Finding(
-            path=reader.path,
-            message=f"a batch begins at offset {row.base_offset}, the last ended at {table.last_offset[index - 1]}",
-            position=row.position,
-            end_position=row.position + row.size,
-            offset=row.base_offset,
-        )
+        reason = f"a batch begins at offset {row.base_offset}, the last ended at {table.last_offset[index - 1]}"
+        yield _finding(reader.path, row, reason)
     epochs = table.leader_epoch
     for index in (np.flatnonzero(epochs[1:] < epochs[:-1]) + 1).tolist():
         row = table.row(index)
-        yield Finding(
-            path=reader.path,
-            message=f"leader epoch {row.leader_epoch} follows {epochs[index - 1]}: epochs never fall",
-            position=row.position,
-            end_position=row.position + row.size,
-            offset=row.base_offset,
-        )
+        reason = f"leader epoch {row.leader_epoch} follows {epochs[index - 1]}: epochs never fall"
+        yield _finding(reader.path, row, reason)
+
+
+def _finding(path: Path, row: BatchRow, message: str) -> Finding:
+    """Return a finding about a complete batch."""
+    end = row.position + row.size
+    return Finding(path=path, message=message, position=row.position, end_position=end, offset=row.base_offset)
 
 
 def _damage(reader: SegmentReader, stop: Stop, position: int, resume: int | None, *, is_active: bool) -> Finding:

@@ -32,6 +32,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
+from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tidelog.kernel import IndexEnd, IndexKey, lookup_index, lookup_index_above
@@ -57,6 +58,8 @@ class MappedIndex(IndexEnd, ABC):
     """The base class of OffsetIndexWriter and TimeIndexWriter."""
 
     ENTRY_SIZE: int
+    OFFSET_KEY: IndexKey
+    """The entry's field that has its offset."""
 
     def __init__(self, fs: FileSystem, path: Path, base_offset: int, *, max_index_bytes: int) -> None:
         """Open ``path``, or create it with ``max_index_bytes`` zeros (rounded down to complete entries)."""
@@ -140,6 +143,13 @@ class MappedIndex(IndexEnd, ABC):
     def truncate(self) -> None:
         """Drop all entries and keep the length."""
         self._truncate_to_entries(0)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        self.write_pending()
+        below = offset - 1 - self._base_offset
+        kept = self._read(lambda data, written, _: last_at_or_below(data, written, self.OFFSET_KEY, below) + 1)
+        self._truncate_to_entries(kept)
 
     def reset(self) -> None:
         """Drop all entries and restore the length ``max_index_bytes``, as before a recovery."""
@@ -244,9 +254,18 @@ class MappedIndex(IndexEnd, ABC):
         DESCRIPTOR_CACHE.register(self)
         return mapping
 
-    def _require_number(self, number: int) -> None:
+    def _entry_bytes(self, number: int) -> bytes:
+        """Return an entry's bytes. Raise IndexError if there is none with the number."""
         if not 0 <= number < self._count:
             raise IndexError(f"entry {number} of an index of {self._count}: {self._path}")
+        size = self.ENTRY_SIZE
+
+        def question(data: Buffer, written: int, pending: bytes) -> bytes:
+            place = (data, number * size) if number < written else (pending, (number - written) * size)
+            found: bytes = unpack_from(f"{size}s", *place)[0]
+            return found
+
+        return self._read(question)
 
     def _rounded(self, size: int) -> int:
         return size - size % self.ENTRY_SIZE

@@ -92,6 +92,7 @@ class OffsetIndexReader:
 
 class OffsetIndexWriter(OffsetIndexEnd, MappedIndex):
     ENTRY_SIZE = _ENTRY.size
+    OFFSET_KEY = IndexKey.OFFSET
 
     @property
     def last_offset(self) -> int:
@@ -99,14 +100,7 @@ class OffsetIndexWriter(OffsetIndexEnd, MappedIndex):
         return self._last_offset
 
     def entry(self, number: int) -> OffsetPosition:
-        self._require_number(number)
-        return self._read(
-            lambda data, written, pending: (
-                _entry(data, self.base_offset, number)
-                if number < written
-                else _entry(pending, self.base_offset, number - written)
-            )
-        )
+        return _entry(self._entry_bytes(number), self.base_offset, 0)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the last entry at or below ``offset``, or (base offset, 0) if there is none."""
@@ -131,17 +125,6 @@ class OffsetIndexWriter(OffsetIndexEnd, MappedIndex):
             return found
 
         return self._read(question)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above ``offset``."""
-        self.write_pending()
-        self._truncate_to_entries(
-            self._read(
-                lambda data, written, _: (
-                    last_at_or_below(data, written, IndexKey.OFFSET, offset - 1 - self.base_offset) + 1
-                )
-            )
-        )
 
     def sanity_check(self) -> None:
         """Raise IndexCorruptError if the size is no multiple of the entry size or the last offset is below the base."""

@@ -99,6 +99,7 @@ class TimeIndexReader:
 
 class TimeIndexWriter(TimeIndexEnd, MappedIndex):
     ENTRY_SIZE = _ENTRY.size
+    OFFSET_KEY = IndexKey.TIME_OFFSET
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -106,14 +107,7 @@ class TimeIndexWriter(TimeIndexEnd, MappedIndex):
         return TimestampOffset(self._last_timestamp, self._last_offset)
 
     def entry(self, number: int) -> TimestampOffset:
-        self._require_number(number)
-        return self._read(
-            lambda data, written, pending: (
-                _entry(data, self.base_offset, number)
-                if number < written
-                else _entry(pending, self.base_offset, number - written)
-            )
-        )
+        return _entry(self._entry_bytes(number), self.base_offset, 0)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry at or below ``timestamp``, or (-1, base offset) if there is none."""
@@ -125,17 +119,6 @@ class TimeIndexWriter(TimeIndexEnd, MappedIndex):
             return _lookup(data, written, self.base_offset, timestamp)
 
         return self._read(question)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above ``offset``."""
-        self.write_pending()
-        self._truncate_to_entries(
-            self._read(
-                lambda data, written, _: (
-                    last_at_or_below(data, written, IndexKey.TIME_OFFSET, offset - 1 - self.base_offset) + 1
-                )
-            )
-        )
 
     def sanity_check(self) -> None:
         """Raise IndexCorruptError for a wrong size, or if the last timestamp or offset is below the first or base."""
