@@ -66,6 +66,18 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def sleeps_within(pid: int, seconds: float) -> int:
+    """Return how often the threads of a process have gone to sleep within some time."""
+
+    def slept() -> int:
+        texts = [(one / "status").read_text() for one in Path(f"/proc/{pid}/task").iterdir()]
+        return sum(int(text.partition("nonvoluntary")[0].rsplit(":", 1)[1]) for text in texts)
+
+    before = slept()
+    time.sleep(seconds)
+    return slept() - before
+
+
 def test_the_pages_show_the_traffic_of_clients_and_end_with_the_broker(tmp_path: Path) -> None:
     with served_pages(tmp_path, *ON_ANY_PORT) as (process, served):
         process.line_with("serving")
@@ -99,18 +111,6 @@ def test_pages_sleep_without_requests(tmp_path: Path) -> None:
         assert served.ready("/broker.json").status == 200
         (pid,) = pages_of(process)
         wait_for(lambda: sleeps_within(pid, 0.5) == 0)
-
-
-def sleeps_within(pid: int, seconds: float) -> int:
-    """Return how often the threads of a process have gone to sleep within some time."""
-
-    def slept() -> int:
-        texts = [(one / "status").read_text() for one in Path(f"/proc/{pid}/task").iterdir()]
-        return sum(int(text.partition("nonvoluntary")[0].rsplit(":", 1)[1]) for text in texts)
-
-    before = slept()
-    time.sleep(seconds)
-    return slept() - before
 
 
 def test_pages_that_are_killed_start_again(tmp_path: Path) -> None:

@@ -102,8 +102,9 @@ class _Server(uvicorn.Server):
     def end(self) -> None:
         """End the server; from any thread."""
         self.should_exit = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._is_over.set)
+        loop = self._loop  # ``main_loop`` removes it, because a closed loop refuses calls
+        if loop is not None:
+            loop.call_soon_threadsafe(self._is_over.set)
 
 
 @contextmanager

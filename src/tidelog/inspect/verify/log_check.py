@@ -127,12 +127,9 @@ def _check_rows(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:
                 next_good_offset=follower.base_offset if follower and good else None,
             )
         else:
-            yield _finding(
-                reader.path,
-                row,
-                f"a batch header contradicts itself: offsets {row.base_offset} to {row.last_offset},"
-                f" {row.record_count} records in {row.size} bytes",
-            )
+            offsets = f"offsets {row.base_offset} to {row.last_offset}"
+            reason = f"a batch header contradicts itself: {offsets}, {row.record_count} records in {row.size} bytes"
+            yield _finding(reader.path, row, reason)
 
 
 def _check_order(reader: SegmentReader, table: BatchTable) -> Iterator[Finding]:

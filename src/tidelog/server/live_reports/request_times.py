@@ -145,10 +145,7 @@ class MeasuredService:
         if not client.requests:
             client.client_id = _client_id(frame)
         client.api = number
-        client.requests += 1
-        client.bytes_in += size
-        times.count += 1
-        times.bytes_in += size
+        _note_request(times, client, size)
         following = client.following
         sizes = [len(one) for one in following] if following else None
         begun_s = perf_counter()
@@ -157,10 +154,7 @@ class MeasuredService:
         times.local_s += spent_s
         if sizes is not None:
             for another in sizes[: len(sizes) - len(following)]:  # requests that were handled together with this one
-                client.requests += 1
-                client.bytes_in += another
-                times.count += 1
-                times.bytes_in += another
+                _note_request(times, client, another)
                 _note_reply(times, client, spent_s, None)
         if reply is None or isinstance(reply, list):
             _note_reply(times, client, spent_s, reply)
@@ -170,6 +164,13 @@ class MeasuredService:
         waiting = asyncio.ensure_future(reply)
         waiting.add_done_callback(partial(_note_done, times, client, begun_s, spent_s))
         return waiting
+
+
+def _note_request(times: ApiTimes, client: ClientConnection, size: int) -> None:
+    client.requests += 1
+    client.bytes_in += size
+    times.count += 1
+    times.bytes_in += size
 
 
 def _note_done(
