@@ -88,6 +88,8 @@ class MemoryDisk:
 
 
 class MemoryFile:
+    has_descriptor = False
+
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
         self._data = data

@@ -97,6 +97,7 @@ def test_the_pages_show_the_traffic_of_clients_and_end_with_the_broker(tmp_path:
             assert served.ready("/index.json").json["facts"]["topics"] >= 1
             (pid,) = pages_of(process)
             assert os.getpriority(os.PRIO_PROCESS, pid) == 10
+            assert os.sched_getscheduler(pid) == os.SCHED_BATCH
             assert served.get("/", Host="evil.example.org").status == 421
         process.send_signal(signal.SIGTERM)
         code, words = process.ended()

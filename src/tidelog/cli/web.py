@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,6 +100,11 @@ def web(
 
 
 def _leave_to_broker() -> None:
-    """Give the broker's threads precedence, and leave Ctrl-C to the broker, which stops this process."""
+    """Give the broker's threads precedence, and leave Ctrl-C to the broker, which stops this process.
+
+    A batch process does not interrupt other processes when it wakes up.
+    """
     os.nice(_NICENESS)
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

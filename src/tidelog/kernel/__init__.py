@@ -23,6 +23,7 @@ from tidelog.kernel._plain_append import PlainAppends, continues, last_sequence_
 from tidelog.kernel._plain_fetch import PlainFetch, PlainFetched
 from tidelog.kernel._plain_produce import PlainProduce
 from tidelog.kernel._plain_read import PlainReads
+from tidelog.kernel._request_meter import RECENT, ApiTimes, ClientRequests, RequestMeter
 from tidelog.kernel._scan import BatchScan, scan_batches, scan_headers
 from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
@@ -38,11 +39,14 @@ from tidelog.kernel.table import BatchRow, BatchTable, Stop
 
 __all__ = [
     "PENDING_ENTRIES",
+    "RECENT",
+    "ApiTimes",
     "BatchRetention",
     "BatchRow",
     "BatchScan",
     "BatchTable",
     "CleaningRules",
+    "ClientRequests",
     "ColumnDecoder",
     "ColumnEncoder",
     "Fault",
@@ -64,6 +68,7 @@ __all__ = [
     "Problem",
     "ProduceRules",
     "RecordColumns",
+    "RequestMeter",
     "Retention",
     "SegmentEnd",
     "Stop",

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tidelog.kernel import RECENT
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.frames import Frame
 from tidelog.protocol.headers import write_request_header
-from tidelog.server.live_reports.request_times import RECENT, RequestTimes
+from tidelog.server.live_reports.request_times import RequestTimes
 from tidelog.server.network.client_connection import ClientConnection
 from tidelog.server.network.connection import Reply
 from tidelog.server.network.send_queue import Part
@@ -45,8 +46,8 @@ def test_a_request_with_an_immediate_response() -> None:
     assert (found.count, found.done, found.waiting) == (2, 2, 0)
     assert (found.bytes_in, found.bytes_out) == (2 * len(request), 12)
     assert 0 < found.local_s == found.total_s
-    assert (one.requests, one.bytes_in, one.bytes_out) == (2, 2 * len(request), 12)
-    assert (one.client_id, one.api) == ("shop", ApiKey.PRODUCE)
+    assert (one.requests.count, one.requests.bytes_in, one.requests.bytes_out) == (2, 2 * len(request), 12)
+    assert (one.client_id, one.requests.api) == ("shop", ApiKey.PRODUCE)
 
 
 def test_requests_that_are_handled_together() -> None:
@@ -63,7 +64,7 @@ def test_requests_that_are_handled_together() -> None:
     found = times.apis[ApiKey.PRODUCE]
     assert (found.count, found.done, len(one.following)) == (3, 3, 1)
     assert (found.bytes_in, found.bytes_out) == (sum(sizes[:3]), 6)
-    assert (one.requests, one.bytes_in, one.bytes_out) == (3, sum(sizes[:3]), 6)
+    assert (one.requests.count, one.requests.bytes_in, one.requests.bytes_out) == (3, sum(sizes[:3]), 6)
 
 
 def test_the_wait_for_a_response_counts_in_the_total_time_only() -> None:
@@ -82,7 +83,7 @@ def test_the_wait_for_a_response_counts_in_the_total_time_only() -> None:
         assert (found.count, found.done, found.waiting) == (1, 0, 1)
         ready.set()
         assert await waiting == [b"123"]
-        assert (found.done, found.waiting, found.bytes_out, one.bytes_out) == (1, 0, 3, 3)
+        assert (found.done, found.waiting, found.bytes_out, one.requests.bytes_out) == (1, 0, 3, 3)
         assert found.total_s >= 0.02 > found.local_s
         assert found.longest_s == found.percentile_s(0.99) == found.total_s
 

@@ -44,3 +44,13 @@ def test_it_reads_while_the_directory_is_locked(tmp_path: Path) -> None:
     with pytest.raises(LockedError):
         fs.open(tmp_path / ".lock")
     lock.release()
+
+
+def test_wrappers_of_wrappers_read_the_innermost_directly(tmp_path: Path) -> None:
+    """A view is renewed from the view before it, with each look at the log of a running broker."""
+    (tmp_path / "file").write_bytes(b"data")
+    fs = ReadOnlyFileSystem(ReadOnlyFileSystem(LOCAL))
+    assert fs._inner is LOCAL
+    assert read_whole(fs, tmp_path / "file") == b"data"
+    with pytest.raises(ReadOnlyError):
+        fs.open(tmp_path / "file", write=True)

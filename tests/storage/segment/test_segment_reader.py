@@ -193,6 +193,28 @@ def test_tables_have_all_valid_batches_once(
     assert all(len(table) for table in tables[:-1])
 
 
+@given(
+    sizes=st.lists(st.integers(0, 900), max_size=12),
+    end=st.sampled_from([b"", b"x", bytes(40), log_maker.plain(9000)[:-1], log_maker.plain(9000)[:-1] + b"!"]),
+    chunk_bytes=st.integers(1, 3000),
+)
+@settings(deadline=None)
+def test_headers_are_those_of_all_complete_batches(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], end: bytes, chunk_bytes: int
+) -> None:
+    """Batches are larger than a chunk here."""
+    batches = [log_maker.batch(10 * number, [bytes(size)]) for number, size in enumerate(sizes)]
+    directory = tmp_path_factory.mktemp("t-0")
+    (directory / f"{0:020d}.log").write_bytes(b"".join([*batches, end]))
+    with SegmentReader(LOCAL, directory, 0) as reader, pytest.MonkeyPatch.context() as patch:
+        whole = reader.table(verify_crc=False)
+        patch.setattr(segment_reader, "CHUNK_BYTES", chunk_bytes)
+        tables = list(reader.headers(0, reader.size))
+    assert [row for table in tables for row in table.position.tolist()] == whole.position.tolist()
+    assert [row for table in tables for row in table.max_timestamp.tolist()] == whole.max_timestamp.tolist()
+    assert sum(table.end_position for table in tables[-1:]) == whole.end_position
+
+
 def test_tables_end_in_a_file_that_shrinks_while_it_is_read(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_reader, "_BLOCK_BYTES", 1000)
     monkeypatch.setattr(segment_reader, "_TABLE_BYTES", 1000)

@@ -97,13 +97,13 @@ def _connection_row(reported: ReportedNode, one: Connection, now_s: float) -> Re
         "software": " ".join(client.software),
         "opened_ms": reported.wall_ms(one.opened_ms),
         "idle_ms": reported.monotonic_ms - one.last_active_ms,
-        "requests": client.requests,
-        "bytes_in": client.bytes_in,
-        "bytes_out": client.bytes_out,
+        "requests": client.requests.count,
+        "bytes_in": client.requests.bytes_in,
+        "bytes_out": client.requests.bytes_out,
         "in_flight": int(one.state == "working"),
         "state": one.state,
-        "last_api": _API_NAMES.get(client.api),
-        "waiting_ms": int((now_s - client.begun_s) * 1000) if one.state == "working" else None,
+        "last_api": _API_NAMES.get(client.requests.api),
+        "waiting_ms": int((now_s - client.requests.begun_s) * 1000) if one.state == "working" else None,
         "request_bytes": one.request_bytes,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.kernel import ClientRequests
 from tidelog.protocol.frames import Frame
 from tidelog.server.security.principal import ANONYMOUS, Principal
 
@@ -16,8 +17,8 @@ CLOSE_AFTER_RESPONSE: Final = -1
 
 @dataclass(slots=True, kw_only=True)
 class ClientConnection:
-    """A connection's client. The fields up to ``connection_id`` are constant. ``RequestTimes`` sets the fields of the
-    last part; nothing sets them while no pages about the broker are served."""
+    """A connection's client. The fields up to ``connection_id`` are constant. ``RequestTimes`` sets the last two
+    fields; nothing sets them while no pages about the broker are served."""
 
     host: str
     """The IP address."""
@@ -44,15 +45,7 @@ class ClientConnection:
     """The complete frames after the current request. Its handler may remove the next ones if it handles them, too."""
     client_id: str | None = None
     """The client id of the first request."""
-    api: int = -1
-    """The number of the last request's API, or -1."""
-    begun_s: float = 0.0
-    """The beginning of the last request that waits, by ``time.perf_counter``."""
-    requests: int = 0
-    bytes_in: int = 0
-    """The bytes of requests without their length prefixes."""
-    bytes_out: int = 0
-    """The bytes of responses."""
+    requests: ClientRequests = field(default_factory=ClientRequests)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -87,6 +87,11 @@ class File(Protocol):
         """Map the first ``size`` bytes (above 0) read-only. The mapping shows later ``pwrite`` calls."""
         ...
 
+    @property
+    def has_descriptor(self) -> bool:
+        """True if ``fileno`` returns a number that the operating system knows."""
+        ...
+
     def fileno(self) -> int: ...
 
     def close(self) -> None:

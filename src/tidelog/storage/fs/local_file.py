@@ -28,6 +28,7 @@ class LocalFile(OpenFile):
 
     __slots__ = ()
 
+    has_descriptor = True
     _path: Path
 
     @property

@@ -69,6 +69,8 @@ class ObjectFile:
 
     __slots__ = ("_key", "_size", "_store", "path")
 
+    has_descriptor = False
+
     def __init__(self, path: Path, store: Any, key: str, size: int) -> None:
         self.path = path
         self._store = store

@@ -52,7 +52,7 @@ class ReadOnlyFileSystem(RefusingWrites):
     REASON = "opened for reading only"
 
     def __init__(self, inner: FileSystem) -> None:
-        self._inner = inner
+        self._inner: FileSystem = inner._inner if isinstance(inner, ReadOnlyFileSystem) else inner
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> File:
         if write or create:

@@ -127,20 +127,26 @@ class SegmentReader:
             block = kernel.take_buffer(min(max(scan.partial_size, 2 * count), end - position))
 
     def headers(self, start_position: int, end_position: int) -> Iterator[BatchTable]:
-        """Yield the tables of ``[start_position, end_position)`` without reading records or checking CRCs.
+        """Yield the tables of ``[start_position, end_position)`` without checking CRCs. They end before
+        ``end_position`` at bytes that are no complete batch.
 
-        They end before ``end_position`` at bytes that are no header, and at a batch larger than a chunk. Raise
-        StorageError if the file cannot be read.
+        Records are not read if the file is local. Raise StorageError if the file cannot be read.
         """
-        position = start_position
+        if not self._file.has_descriptor:
+            yield from (chunk.table for chunk in self.chunks(start_position, end_position, verify_crc=False))
+            return
+        position, length = start_position, CHUNK_BYTES
         while position < end_position:
             with SystemCall("read", self._file.path):
-                end = min(end_position, position + CHUNK_BYTES)
+                end = min(end_position, position + length)
                 table = kernel.scan_headers(self._file.fileno(), position, end)
-            if not len(table):
+            if len(table):
+                yield table
+                position, length = table.end_position, CHUNK_BYTES
+            elif table.stop is Stop.PARTIAL and max(length + 1, table.partial_size) <= end_position - position:
+                length = max(table.partial_size, 2 * length)
+            else:
                 return
-            yield table
-            position = table.end_position
 
     def table(self, start_position: int = 0, end_position: int | None = None, *, verify_crc: bool = True) -> BatchTable:
         """Return the batch table of a complete range; ``stop`` and ``end_position`` come from the last chunk."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class SimulatedFile:
     __slots__ = ("_gate", "_is_writable", "_node", "_path")
 
+    has_descriptor = False
+
     def __init__(self, gate: DiskGate, path: Path, node: FileNode, *, is_writable: bool) -> None:
         self._gate = gate
         self._path = path

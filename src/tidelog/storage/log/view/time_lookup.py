@@ -124,9 +124,10 @@ def largest_timestamp(state: ViewState, segment: ViewSegment, reader: SegmentRea
     hints = reader.time_hints
     indexed = None if state.was_recovered(segment) else hints.largest
     start = 0 if indexed is None else reader.position_of(int(hints.offsets[-1]))
-    table = reader.table(start, state.end_position(segment), verify_crc=False)
-    read = int(table.max_timestamp.max()) if len(table) else -1
-    return read if indexed is None else max(read, indexed)
+    end = state.end_position(segment)
+    tables = reader.headers(start, reader.size if end is None else end)
+    largest = [int(table.max_timestamp.max()) for table in tables if len(table)]
+    return max([-1 if indexed is None else indexed, *largest])
 
 
 def indexed_largest(state: ViewState, segment: ViewSegment, reader: SegmentReader) -> int | None:

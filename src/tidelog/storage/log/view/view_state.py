@@ -15,13 +15,13 @@ Source: Kafka's ``LogLoader``, ``LogSegment.recover``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from tidelog.kernel import Stop
+from tidelog.kernel import BatchTable, Stop
 from tidelog.model import FileMissingError, LogOffsetMetadata, StorageError
 from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.load.leftover_files import replaced_offsets
@@ -31,7 +31,7 @@ from tidelog.storage.log.state.log_segments import LogSegments
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.transaction_scan import TransactionRows, transaction_rows
 from tidelog.storage.segment.file_names import FileKind, FileState
-from tidelog.storage.segment.segment_reader import SegmentReader
+from tidelog.storage.segment.segment_reader import Chunk, SegmentReader
 
 _ATTEMPTS = 20
 _INT_MAX = 2**31 - 1
@@ -261,15 +261,14 @@ def _walk(
     size = reader.size
     last_allowed = max(reader.base_offset + _INT_MAX, next_base - 1)
     next_offset, position, reason = reader.base_offset, start, stop_reason(Stop.END)
-    for chunk in reader.chunks(start, size, verify_crc=recovering is not None):
-        table = chunk.table
+    for table, chunk in _pieces(reader, start, size, verify_crc=recovering is not None):
         good = table.crc_ok if recovering is not None else table.header_ok
         bad = np.flatnonzero(~(good & (table.last_offset >= reader.base_offset) & (table.last_offset <= last_allowed)))
         kept = table.take(slice(0, int(bad[0]))) if len(bad) else table
         if len(kept):
             last = kept.row(-1)
             next_offset, position = last.last_offset + 1, last.position + last.size
-            if recovering is not None:
+            if recovering is not None and chunk is not None:
                 recovering.append(transaction_rows(chunk.buffer, kept, chunk.base_position))
         if len(bad):
             fault = table.row(int(bad[0]))
@@ -282,6 +281,18 @@ def _walk(
             )
         reason = stop_reason(table.stop)
     return _Walk(next_offset=next_offset, position=position, size=size, reason=reason)
+
+
+def _pieces(
+    reader: SegmentReader, start: int, size: int, *, verify_crc: bool
+) -> Iterator[tuple[BatchTable, Chunk | None]]:
+    """Yield the tables of a range. Only those with checked CRCs, and the last one, have their bytes."""
+    if not verify_crc:
+        for table in reader.headers(start, size):
+            yield table, None
+            start = table.end_position
+    for chunk in reader.chunks(start, size, verify_crc=verify_crc):
+        yield chunk.table, chunk
 
 
 def stop_reason(stop: Stop) -> str:

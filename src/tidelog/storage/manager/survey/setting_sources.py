@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.config.topic_keys import TOPIC_KEYS
 from tidelog.config.topic_settings import topic_texts
@@ -41,6 +41,7 @@ _INTERNAL_ORIGIN = "default of this topic"
 _METADATA_ORIGIN = "KRaft keeps it by snapshots"
 _CHECKED = (COMMAND_LINE_ORIGIN, TOPIC_CONFIG_ORIGIN)
 """An unknown key from these sources is an error."""
+_DEFAULT: Final = LogConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class SettingSources:
         if topic == CLUSTER_METADATA_TOPIC:
             config = LogConfig(retention_ms=-1, retention_bytes=-1)
             return SourcedConfig(config=config, origins=dict.fromkeys(TOPIC_KEYS, _METADATA_ORIGIN))
-        config = LogConfig()
+        config = _DEFAULT
         origins = dict.fromkeys(TOPIC_KEYS, DEFAULT_ORIGIN)
         for properties, origin in self._layers(topic):
             if not properties:  # most are empty, and a page asks for the settings of many topics
