@@ -15,19 +15,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+PACKAGES = "spark.jars.packages"
+AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13"
+"""Spark's own Avro package. Its version is that of the session's Spark."""
 CONNECT = "sc://"
 """The prefix of a Spark Connect server's address."""
 
 
 def session(
-    app_name: str = "tidelog", *, master: str | None = None, config: Mapping[str, str] | None = None
+    app_name: str = "tidelog",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    avro: bool = False,
 ) -> SparkSession:
     """Get or create a session that reads ``format("tidelog")``.
 
     ``master`` defaults to Spark's own choice (``spark.master``, or all local cores). ``sc://host:15002`` names a Spark
     Connect server, as does SPARK_REMOTE. ``config`` entries override the defaults set here: the workers' interpreter,
-    UTC, and filter pushdown for Python data sources (PySpark 4.1 and up).
+    UTC, and filter pushdown for Python data sources (PySpark 4.1 and up). ``avro`` adds Spark's own Avro package to
+    ``spark.jars.packages``, so Spark downloads it at the first start. A Spark Connect server has its own packages.
     """
+    from pyspark import __version__
     from pyspark.sql import SparkSession
 
     if master is None:
@@ -42,6 +51,10 @@ def session(
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"]
         builder = builder if master is None else builder.master(master)
+        if avro:
+            named = (config or {}).get(PACKAGES)
+            package = f"{AVRO_PACKAGE}:{__version__}"
+            config = dict(config or {}) | {PACKAGES: package if named is None else f"{named},{package}"}
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -326,6 +326,6 @@ def test_a_folder_comes_before_a_registry(tmp_path: Path) -> None:
 
 def test_without_fastavro_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro.schema", None)
-    with pytest.raises(SchemaError, match=r"fastavro.*tidelog\[web\]"):
+    with pytest.raises(SchemaError, match=r"fastavro.*tidelog\[avro\]"):
         decoder("long")
     assert merged({1: StoredSchema(id=1, text='"long"')}, []).by_id[1].text == '"long"'

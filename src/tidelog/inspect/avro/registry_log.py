@@ -70,6 +70,10 @@ class RegistryLog:
         """Return a version of a subject, also if it is deleted."""
         return self._versions.get(subject, {}).get(version)
 
+    def subjects(self) -> Mapping[str, Mapping[int, StoredSchema]]:
+        """Return the versions of all subjects, also deleted ones."""
+        return self._versions
+
     def _register(self, subject: str, fields: Mapping[str, Any]) -> None:
         schema = _schema(subject, fields)
         if schema is None or len(self._ids) >= _MOST_SCHEMAS:

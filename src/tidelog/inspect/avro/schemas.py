@@ -28,7 +28,7 @@ class Schemas:
 
     def __init__(self, by_id: Mapping[int, StoredSchema], logs: Sequence[RegistryLog] = ()) -> None:
         self.by_id = by_id
-        self._logs = logs
+        self.logs = logs
         self._lock = threading.Lock()
         self._decoders: OrderedDict[int, AvroDecoder | SchemaError] = OrderedDict()
 
@@ -49,7 +49,7 @@ class Schemas:
                 self._decoders.move_to_end(number)
                 return found
         try:
-            found = AvroDecoder([one.text for one in self._with_references(self.by_id[number])])
+            found = AvroDecoder([one.text for one in self.with_references(self.by_id[number])])
         except SchemaError as error:
             found = error
         with self._lock:
@@ -58,7 +58,7 @@ class Schemas:
                 self._decoders.popitem(last=False)
         return found
 
-    def _with_references(self, schema: StoredSchema) -> list[StoredSchema]:
+    def with_references(self, schema: StoredSchema) -> list[StoredSchema]:
         """Return the schemas that a schema refers to, each after its own references, and the schema at the end."""
         found: dict[tuple[str, int], StoredSchema] = {}
         entered: set[tuple[str, int]] = set()
@@ -78,7 +78,7 @@ class Schemas:
         return list(found.values())
 
     def _version(self, subject: str, version: int) -> StoredSchema:
-        for log in self._logs:
+        for log in self.logs:
             found = log.version(subject, version)
             if found is not None:
                 return found

@@ -59,3 +59,8 @@ def schema_id(data: bytes) -> int | None:
         return None
     magic, number = _PREFIX.unpack_from(data)
     return int(number) if magic == 0 and number >= 0 else None
+
+
+def prefix_of(number: int) -> bytes:
+    """Return the bytes before the data of a value with this schema id."""
+    return _PREFIX.pack(0, number)

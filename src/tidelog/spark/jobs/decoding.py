@@ -27,7 +27,6 @@ from tidelog.model import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13"
 _DECODED = "_tidelog_decoded"
 """A field added to the decoded value, which distinguishes a record of nulls from an undecodable one."""
 
@@ -95,15 +94,22 @@ class Decoding:
 
         assert self.schema is not None
         wider = _with_field(self.schema)
-        options = {"mode": "PERMISSIVE"} | ({} if wider is None else {"avroSchema": wider})
-        pairs = [f.lit(text) for pair in options.items() for text in pair]
-        record = f.call_function("from_avro", data, f.lit(self.schema), f.create_map(*pairs))
+        record = spark_from_avro(data, self.schema, wider)
         if wider is None:
             return record
         return f.when(record.getField(_DECODED), record.dropFields(_DECODED))
 
 
 AS_IT_IS = Decoding()
+
+
+def spark_from_avro(data: Column, writer: str, reader: str | None = None) -> Column:
+    """Return the column that Spark's own package decodes. An undecodable value is null, a record with null fields."""
+    from pyspark.sql import functions as f
+
+    options = {"mode": "PERMISSIVE"} | ({} if reader is None else {"avroSchema": reader})
+    pairs = [f.lit(text) for pair in options.items() for text in pair]
+    return f.call_function("from_avro", data, f.lit(writer), f.create_map(*pairs))
 
 
 def _with_field(schema: str) -> str | None:

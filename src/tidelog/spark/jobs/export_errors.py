@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tidelog.model import ConfigError, InvalidRecordError, TidelogError
-from tidelog.spark.jobs.decoding import AVRO_PACKAGE
+from tidelog.spark.session_builder import AVRO_PACKAGE, PACKAGES
 
-_PACKAGES = "spark.jars.packages"
 _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
-_NO_AVRO = "AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
+NO_AVRO = "AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
+"""Spark's error condition of a session without its Avro package."""
 _SQL_STATE = " SQLSTATE: P0001"
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*)")
 _NO_SCHEMA = re.compile(r"org\.apache\.avro\.\w*Exception: (.*)")
@@ -51,9 +51,9 @@ def _ours(error: Exception, format_name: str) -> TidelogError | None:
     if (found := _OURS.search(text)) is not None:
         return TidelogError(found[1])
     if _NO_FORMAT in text:
-        return ConfigError(f"this Spark session has no format {format_name}: add its package to {_PACKAGES}")
-    if _NO_AVRO in text:
-        return ConfigError(f"this Spark session has no Avro: add {AVRO_PACKAGE}:VERSION to {_PACKAGES}")
+        return ConfigError(f"this Spark session has no format {format_name}: add its package to {PACKAGES}")
+    if NO_AVRO in text:
+        return ConfigError(f"this Spark session has no Avro: add {AVRO_PACKAGE}:VERSION to {PACKAGES}")
     if (found := _NO_SCHEMA.search(text)) is not None:
         return ConfigError(f"an Avro schema is invalid: {found[1]}")
     if isinstance(error, AnalysisException):

@@ -1,0 +1,1 @@
+"""Columns of Avro values with schema ids."""
