@@ -1,4 +1,4 @@
-"""``from_avro``: values with schema ids, decoded by Spark's own Avro package or by the Python workers.
+"""The function ``from_avro``: values with schema ids, decoded by Spark's own Avro package or by the Python workers.
 
 ``test_oldest_pyspark`` runs this file again, in sessions with Spark's package. The expected values are the same.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -48,7 +49,7 @@ FLIGHTS = [
 OLDEST = encoded(1, FLIGHT_1, {"number": 7, "gate": "A1"})
 
 
-def decoded(spark: SparkSession, values: list[bytes | None], schemas: Any, **options: Any) -> list[Any]:
+def decoded(spark: SparkSession, values: Sequence[bytes | None], schemas: Any, **options: Any) -> list[Any]:
     """Return the decoded values, structs as dicts."""
     rows = [(number, value) for number, value in enumerate(values)]
     frame = spark.createDataFrame(rows, "number int, value binary")
@@ -307,3 +308,43 @@ def test_many_schemas_are_decoded_by_the_workers(
     frame = spark.createDataFrame([(OLDEST,)], "value binary").select(from_avro("value", tmp_path, reader_schema=2))
     assert frame.collect()[0][0].number == 7
     assert "from_avro" not in str(frame)
+
+
+class TestWithoutData:
+    """Mistakes that are found when the column is made, and the session's setting."""
+
+    def fails(self, match: str, schemas: Any, **options: Any) -> None:
+        with pytest.raises(ConfigError, match=match):
+            from_avro("value", schemas, **options)
+
+    def test_unclear_and_missing_schemas(self, spark: SparkSession, tmp_path: Path) -> None:
+        assert spark.version
+        self.fails("neither the topic _schemas nor files named ID.avsc", tmp_path)
+        kafka, folder = tmp_path / "kafka", tmp_path / "folder"
+        write_schema_topic(kafka, [])
+        self.fails("has no schema", kafka)
+        write_schema_topic(kafka, FLIGHTS)
+        self.fails("several schemas: set reader_schema .* are airports-value, flights-value", kafka)
+        self.fails("no subject flights with a schema; its subjects with Avro are", kafka, reader_schema="flights")
+        self.fails("the reader schema has the id 99, which /.*/kafka does not have", kafka, reader_schema=99)
+        self.fails("the reader schema cannot be used: the schema is no JSON", kafka, reader_schema="{")
+        self.fails("the mode of from_avro is 'DROPMALFORMED'", kafka, reader_schema=1, mode="DROPMALFORMED")
+        folder.mkdir()
+        (folder / "1.avsc").write_text('"int"')
+        (folder / "2.avsc").write_text('"long"')
+        self.fails("several schemas: set reader_schema", folder)
+
+    def test_the_session_names_sparks_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from pyspark import __version__
+        from pyspark.sql import SparkSession
+
+        monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+        monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "python3")
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: builder._options)
+        package, setting = f"org.apache.spark:spark-avro_2.13:{__version__}", "spark.jars.packages"
+        options: Any = tidelog.spark.session(master="local", avro=True)
+        assert options[setting] == package
+        options = tidelog.spark.session(master="local", avro=True, config={setting: "a:b:1"})
+        assert options[setting] == f"a:b:1,{package}"
+        options = tidelog.spark.session(master="local")
+        assert setting not in options

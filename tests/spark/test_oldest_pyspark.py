@@ -17,11 +17,17 @@ ROOT = Path(__file__).resolve().parents[2]
 INTERPRETER = ROOT / ".venv-spark40" / "bin" / "python"
 VERSION = "4.0.0"
 
-ROOMS = ("tests/spark/test_source.py", "tests/spark/test_stream_source.py", "tests/spark/write/test_sinks.py")
+ROOMS = (
+    "tests/spark/test_source.py",
+    "tests/spark/test_stream_source.py",
+    "tests/spark/test_from_avro.py",
+    "tests/spark/write/test_sinks.py",
+)
 QUICK = (
     "schema_is_that or test_rows or pushdown or error_while_planning or test_damage"
-    " or test_limits_lag or what_is_written_is_read or TestStreams"
+    " or test_limits_lag or what_is_written_is_read or TestStreams or test_from_avro"
 )
+AVRO_JAR = ROOT / ".cache" / "spark-kafka-4.0.0" / "spark-avro_2.13-4.0.0.jar"
 OWN_SESSIONS = (str(Path(__file__).relative_to(ROOT)), "tests/spark/clusters")
 
 
@@ -29,6 +35,13 @@ OWN_SESSIONS = (str(Path(__file__).relative_to(ROOT)), "tests/spark/clusters")
 @pytest.mark.timeout(2400)
 def test_sources_and_sinks() -> None:
     run_tests_there(*ROOMS, "-k", QUICK)
+
+
+@pytest.mark.spark
+def test_avro_by_sparks_own_package() -> None:
+    """Only this release's package is fetched. PySpark takes the jar from the variable."""
+    assert AVRO_JAR.exists(), "`make spark-kafka-jars` fetches it"
+    run_tests_there("tests/spark/test_from_avro.py", PYSPARK_SUBMIT_ARGS=f"--jars {AVRO_JAR} pyspark-shell")
 
 
 @pytest.mark.slow
@@ -43,9 +56,10 @@ def test_the_examples_of_the_docs() -> None:
     run_tests_there("tests/spark/test_spark_docs.py", marked="spark")
 
 
-def run_tests_there(*arguments: str, marked: str = "spark and not slow") -> None:
+def run_tests_there(*arguments: str, marked: str = "spark and not slow", **more: str) -> None:
+    """Run tests, with ``more`` variables in their environment."""
     assert INTERPRETER.exists(), "`make spark40` makes its environment"
-    environment = plain_environment()
+    environment = plain_environment() | more
     version = subprocess.run(
         [INTERPRETER, "-c", "import pyspark; print(pyspark.__version__)"],
         env=environment,

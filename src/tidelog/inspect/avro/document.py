@@ -9,7 +9,7 @@ Source: the Avro specification 1.12, names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tidelog.inspect.avro.registry_log import MOST_TEXT_BYTES
@@ -19,7 +19,6 @@ from tidelog.inspect.avro.value_limits import check_schema
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 RECORDS: Final = frozenset({"record", "error"})
 _NAMED: Final = RECORDS | {"enum", "fixed"}
-_KINDS: Final = PRIMITIVES | _NAMED | {"array", "map"}
 
 
 def parse_document(text: str) -> Any:
@@ -60,34 +59,44 @@ def self_contained(texts: Sequence[str]) -> Any:
     return document
 
 
-def is_bounded(document: Any, inside: frozenset[str] = frozenset()) -> bool:
+def is_bounded(document: Any) -> bool:
     """Return False if few bytes can be a value of unlimited size: a type contains itself, or items have no bytes.
 
-    ``document`` is self-contained. ``inside`` has the names of the types around it.
+    ``document`` is self-contained.
     """
-    if isinstance(document, list):
-        return all(is_bounded(one, inside) for one in document)
-    if not isinstance(document, dict):
-        return document not in inside
-    kind = document["type"]
+    return _is_bounded(document, {name: schema for name, schema, _ in _definitions(document, "")}, frozenset())
+
+
+def _is_bounded(schema: Any, named: Mapping[str, Any], inside: frozenset[str]) -> bool:
+    """Check one part. ``inside`` has the names of the types around it. A named type is checked at its definition."""
+    if isinstance(schema, list):
+        return all(_is_bounded(one, named, inside) for one in schema)
+    if not isinstance(schema, dict):
+        return schema not in inside
+    kind = schema["type"]
     if kind == "array":
-        return not _may_be_empty(document["items"]) and is_bounded(document["items"], inside)
+        return not _may_be_empty(schema["items"], named) and _is_bounded(schema["items"], named, inside)
     if kind == "map":
-        return is_bounded(document["values"], inside)
+        return _is_bounded(schema["values"], named, inside)
     if kind in RECORDS:
-        inside |= {full_name(document, "")}
-        return all(is_bounded(field["type"], inside) for field in document["fields"])
+        inside |= {full_name(schema, "")}
+        return all(_is_bounded(field["type"], named, inside) for field in schema["fields"])
     return True
 
 
-def _may_be_empty(items: Any) -> bool:
-    """Return True if items may have no bytes. A name counts too, since its definition is elsewhere."""
-    if isinstance(items, list):
+def _may_be_empty(schema: Any, named: Mapping[str, Any]) -> bool:
+    """Return True if values of a schema may have no bytes. A record that contains only itself has no values."""
+    if isinstance(schema, str):
+        return schema == "null" or (schema in named and _may_be_empty(named[schema], _without(named, schema)))
+    if isinstance(schema, list):
         return False
-    kind = items["type"] if isinstance(items, dict) else items
-    if kind in RECORDS:
-        return all(_may_be_empty(field["type"]) for field in items["fields"])
-    return kind == "null" or kind not in _KINDS or (kind == "fixed" and items["size"] == 0)
+    if schema["type"] in RECORDS:
+        return all(_may_be_empty(field["type"], named) for field in schema["fields"])
+    return bool(schema["type"] == "null" or (schema["type"] == "fixed" and schema["size"] == 0))
+
+
+def _without(named: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return {one: schema for one, schema in named.items() if one != name}
 
 
 def full_name(schema: Any, namespace: str) -> str:

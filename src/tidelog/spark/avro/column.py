@@ -1,4 +1,4 @@
-"""``from_avro``: the values of a column in Confluent's wire format, each decoded with the schema that it names.
+"""The function ``from_avro``: it decodes each value of a column with the schema whose id the value begins with.
 
 Spark's own Avro package decodes if the session has it, otherwise fastavro in the Python workers. Types, values and
 errors are the same. The function builds an expression and reads schemas; it touches no data.

@@ -143,7 +143,7 @@ def _plain(kind: str) -> ValueType:
 
 
 def _logical(schema: Any, kind: str) -> ValueType | None:
-    """Return the type for a logical type, or None if the schema has none, or one that does not fit."""
+    """Return the type for a logical type, or None if the schema has none, or a misplaced one."""
     from pyspark.sql.types import DateType, DecimalType, TimestampNTZType, TimestampType
 
     match kind, schema.get("logicalType"):
