@@ -22,8 +22,8 @@ QUIET = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.sql.shuff
 TABLES = {
     "iceberg": "lake.shop.orders",
     "growing": "lake.shop.growing",
-    "delta": "delta.`{}/srv/delta/orders`",
-    "latest": "delta.`{}/srv/delta/latest`",
+    "delta": "delta.`{}/delta/orders`",
+    "latest": "delta.`{}/delta/latest`",
 }
 
 
@@ -34,8 +34,8 @@ def main(page: str, jars: str, directory: str) -> None:
     scope: dict[str, Any] = {}
     for code in re.findall(r"^```python\n(.*?)^```", Path(page).read_text(), flags=re.MULTILINE | re.DOTALL):
         # The session has the package already, so nothing is downloaded.
-        here = code.replace("session(avro=True)", "session()").replace("/srv", f"{directory}/srv")
-        exec(compile(here.replace("/var/lib/kafka", f"{directory}/kafka"), page, "exec"), scope)
+        here = code.replace("session(avro=True)", "session()").replace("/var/lib/", f"{directory}/")
+        exec(compile(here, page, "exec"), scope)
     found = {name: spark.table(table.format(directory)).toJSON().collect() for name, table in TABLES.items()}
     undecodable = [list(row) for row in scope["undecodable"].select("partition", "offset").collect()]
     print(json.dumps(found | {"undecodable": undecodable}))
