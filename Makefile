@@ -7,11 +7,12 @@ SPARK40 := .venv-spark40
 PYTHON ?= $(shell scripts/prerequisites.sh --python)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 QUICK := "not slow and not kafka and not spark and not heavy"
+JAR := src/tidelog/spark/jvm/tidelog-spark.jar
 KERNEL_SOURCES := $(wildcard src/tidelog/kernel/*.pyx src/tidelog/kernel/*.pxd src/tidelog/kernel/*.c src/tidelog/kernel/*.h)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help prerequisites jvm browser everything venv kernels spark40 archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture inspector-pictures golden-set golden-cluster golden-zookeeper soak lock clean
+.PHONY: help prerequisites jvm browser everything venv kernels spark40 jar archive check test sim coverage test-pythons mutants mutation lint format map bench bench-steps bench-scaling demo demo-picture inspector-pictures golden-set golden-cluster golden-zookeeper soak lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -59,6 +60,11 @@ $(SPARK40)/.project: $(SPARK40)/.packages $(VENV)/.kernels pyproject.toml setup.
 	@TIDELOG_WITHOUT_KERNELS=1 $(SPARK40)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+jar: $(JAR) ## compile the jar of Spark's JVM reader, with the oldest PySpark that is supported
+
+$(JAR): $(wildcard src/jvm/tidelog/spark/*.java) scripts/spark_jar.py | $(SPARK40)/.packages jvm
+	@$(SPARK40)/bin/python scripts/spark_jar.py
+
 archive: venv ## make dist/tidelog.tar.gz, for the executors of a Spark cluster (WITH="s3fs": more libraries)
 	@$(BIN)/python scripts/archive.py $(WITH)
 
@@ -69,7 +75,7 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 
 everything: ## the environments and jars of the tests
 	@+$(MAKE) --silent --no-print-directory browser
-	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 kafka-jars kafka-3-jars spark-kafka-jars lake-jars
+	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 jar kafka-jars kafka-3-jars spark-kafka-jars lake-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@# Each worker would compile all tests by itself. Their errors are the next command's.

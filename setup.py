@@ -1,18 +1,21 @@
-"""Compile the kernels; pyproject.toml has everything else about the package.
+"""Compile the kernels and the jar of Spark's JVM reader; pyproject.toml has everything else about the package.
 
 Every ``src/tidelog/kernel/*.pyx`` becomes an extension module of the same name. A kernel that needs a C file
 names it in its first lines (``# distutils: sources = src/tidelog/kernel/NAME.c``). Generated C goes to
 ``build/cython``. ``TIDELOG_WITHOUT_KERNELS=1`` leaves the kernels out: the Makefile installs the project editable so,
-then builds them once in place.
+then builds them once in place. The jar is compiled if the environment of the build has PySpark and a JDK. Otherwise a
+jar that ``make jar`` has made is packed, or none: then Spark reads by Python.
 """
 
 import os
+import runpy
 import shutil
 import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNEL = Path("src/tidelog/kernel")
 COMPILE_FLAGS = ["-fno-strict-aliasing", "-Wno-unreachable-code"]
@@ -62,8 +65,21 @@ class BuildKernels(build_ext):
         super().build_extensions()
 
 
+class BuildPackage(build_py):
+    """The usual build, which first compiles the jar where it can."""
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            builder = runpy.run_path("scripts/spark_jar.py")
+            try:
+                builder["build"](builder["spark_jars"]())
+            except builder["JarError"] as error:
+                print(f"The jar of Spark's JVM reader was not compiled: {error}")
+        super().run()
+
+
 setup(
     ext_modules=kernel_extensions(),
-    cmdclass={"build_ext": BuildKernels},
+    cmdclass={"build_ext": BuildKernels, "build_py": BuildPackage},
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

@@ -41,6 +41,8 @@ THOUSAND = DataSet(name="1-kb-100-a-batch", records=250_000, value_bytes=1000, r
 SINGLE = DataSet(name="100-bytes-1-a-batch", records=700_000, value_bytes=100, records_per_batch=1)
 MANY = replace(HUNDRED, name="four-partitions", records=500_000, partitions=4)
 SPARK = DataSet(name="250-bytes", records=2_400_000, value_bytes=250, records_per_batch=100, partitions=2)
+SPARK_LZ4 = replace(SPARK, name="250-bytes-lz4", codec="lz4", words=256)
+SPARK_ZSTD = replace(SPARK, name="250-bytes-zstd", codec="zstd", words=256)
 COMPACTED = replace(HUNDRED, name="compacted", records=5_000_000, words=256)
 DUMPED = replace(HUNDRED, name="dumped", records=1_600_000, segment_bytes=1024 * 1024 * 1024)
 

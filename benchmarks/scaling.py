@@ -1,6 +1,6 @@
 """``make bench-scaling``: the cost of a read by Spark for growing data and cores, on the newest PySpark.
 
-The query is that of the row spark, with ``columns=value``, over complete partitions of a gigabyte each. Our own engine
+The query is that of the row spark, by the JVM reader, over complete partitions of a gigabyte each. Our own engine
 writes them, and they are deleted at the end in any case. A warm session has one core, the next one two. The sizes take
 turns, so that other work on the machine affects them alike, and the fastest run of each counts.
 
@@ -101,7 +101,7 @@ def measured(log_dir: Path, sizes: Sequence[int], cores: int, runs: int) -> list
 
 def ask(spark: Worker, log_dir: Path, gigabytes: int) -> float:
     assigned = json.dumps({TOPIC: list(range(gigabytes))}, separators=(",", ":"))
-    done = spark.do("tidelog", f"logDirs={log_dir}", f"assign={assigned}", "columns=value")
+    done = spark.do("tidelog", f"logDirs={log_dir}", f"assign={assigned}")
     assert done.bytes == done.records * VALUE_BYTES
     return done.seconds
 

@@ -1,10 +1,11 @@
 """Row spark: ``count(1), sum(length(value))`` over a topic, on two cores.
 
 The peer is Spark's own Kafka source in PySpark 4.0.0. It reads from a Kafka broker on the same machine, whose start is
-not counted. Ours is ``format("tidelog")`` on the directory of the same partitions. First only the format is changed, so
-that every column travels to Spark. Then an option leaves out the columns that the query does not read. Both run in one
-warm session, and then each as the first query of a new session. On the newest PySpark ours runs alone, because Spark's
-Kafka source cannot be fetched completely for it.
+not counted. Ours is ``format("tidelog")`` on the directory of the same partitions. First only the format is changed:
+the JVM reader reads the column of the query. Then the Python reader reads, with every column, and with an option that
+leaves out the others. All run in one warm session, and then as the first query of a new session. Other rows have
+compressed batches, and queries that need no values. On the newest PySpark ours runs alone, because Spark's Kafka
+source cannot be fetched completely for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.datasets import SPARK, linked_copy
+from benchmarks.datasets import SPARK, SPARK_LZ4, SPARK_ZSTD, DataSet, linked_copy
 from benchmarks.measure import Case
 from benchmarks.worker import ROOT, Done, Worker
 from real_kafka.broker import Broker
@@ -26,7 +27,12 @@ NEWEST = sys.executable
 CORES = 2
 TOPIC = "bench"
 QUERY = "count and sum(length(value)), 250 B values"
-UNCHANGED, CHOSEN = ("only the format changed", ()), ("and columns=value", ("columns=value",))
+UNCHANGED = ("only the format changed", ())
+BY_PYTHON = ("read by Python", ("reader=python",))
+CHOSEN = ("read by Python, and columns=value", ("reader=python", "columns=value"))
+NO_VALUES = {"count": "count(*)", "bounds": "count(*), min and max of offset and timestamp"}
+"""Queries without values: Spark's side calls them so."""
+TARGETS = {UNCHANGED: 10.0, BY_PYTHON: 3.0, CHOSEN: 3.0}
 
 
 def session(python: str | Path = NEWEST, *, cores: int = CORES) -> Worker:
@@ -34,41 +40,67 @@ def session(python: str | Path = NEWEST, *, cores: int = CORES) -> Worker:
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    directory = bench.data.directory(SPARK)
-    kafka = ("kafka", f"kafka.bootstrap.servers={serve(bench, directory)}", f"subscribe={TOPIC}")
-    tidelog = ("tidelog", f"logDirs={directory}", f"subscribe={TOPIC}")
+    yield from plain_cases(bench)
+    for name, data_set in (("lz4", SPARK_LZ4), ("zstd", SPARK_ZSTD)):
+        kafka, tidelog = sources(bench, data_set)
+        with session(OLDEST) as spark:
+            yield Case(
+                name=f"{QUERY}, {name}, warm; only the format changed",
+                peer=lambda spark=spark, kafka=kafka: spark.do(*kafka),
+                peer_name="Spark's Kafka source",
+                ours=lambda spark=spark, tidelog=tidelog: spark.do(*tidelog),
+                target=4.0,
+            )
+
+
+def plain_cases(bench: Bench) -> Iterator[Case]:
+    kafka, tidelog = sources(bench, SPARK)
     spark = bench.enter(session(OLDEST))
-    for name, options in (UNCHANGED, CHOSEN):
+    for way, target in TARGETS.items():
+        name, options = way
         yield Case(
             name=f"{QUERY}, warm; {name}",
             peer=lambda: spark.do(*kafka),
             peer_name="Spark's Kafka source",
             ours=lambda options=options: spark.do(*tidelog, *options),
-            target=4.0,
+            target=target,
+        )
+    for select, query in NO_VALUES.items():
+        yield Case(
+            name=f"{query}, warm; only the format changed",
+            peer=lambda select=select: spark.do(*kafka, f"select={select}"),
+            peer_name="Spark's Kafka source",
+            ours=lambda select=select: spark.do(*tidelog, f"select={select}"),
         )
     spark.close()
-    name, options = UNCHANGED
     yield Case(
-        name=f"{QUERY}, first of a session; {name}",
+        name=f"{QUERY}, first of a session; only the format changed",
         peer=first_query(OLDEST, *kafka),
         peer_name="Spark's Kafka source",
-        ours=first_query(OLDEST, *tidelog, *options),
+        ours=first_query(OLDEST, *tidelog),
         most_warm_ups=0,
+        target=2.0,
     )
     newest = version("pyspark")
     spark = bench.enter(session())
-    for name, options in (UNCHANGED, CHOSEN):
+    for name, options in TARGETS:
         yield Case(
             name=f"{QUERY}, warm, PySpark {newest}; {name}",
             ours=lambda options=options: spark.do(*tidelog, *options),
         )
     spark.close()
-    name, options = UNCHANGED
     yield Case(
-        name=f"{QUERY}, first of a session, PySpark {newest}; {name}",
-        ours=first_query(NEWEST, *tidelog, *options),
+        name=f"{QUERY}, first of a session, PySpark {newest}; only the format changed",
+        ours=first_query(NEWEST, *tidelog),
         most_warm_ups=0,
     )
+
+
+def sources(bench: Bench, data_set: DataSet) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words that ask Spark's Kafka source and ours for a data set."""
+    directory = bench.data.directory(data_set)
+    kafka = ("kafka", f"kafka.bootstrap.servers={serve(bench, directory)}", f"subscribe={TOPIC}")
+    return kafka, ("tidelog", f"logDirs={directory}", f"subscribe={TOPIC}")
 
 
 def first_query(python: str | Path, *words: str) -> Callable[[], Done]:

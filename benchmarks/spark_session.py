@@ -2,7 +2,8 @@
 
 It is a program for the environment of the measured PySpark. Its first argument is the number of cores. Its lines are
 those of worker.py: the source's name, then its options, each as NAME=VALUE. A query counts records and the bytes of
-their values. With another ``mode`` it only counts rows, although Spark still takes all columns. The first line finds a
+their values. With another ``mode`` it only counts rows, although Spark still takes all columns. With ``select`` it
+asks for the named figures instead of the values, and the bytes are those of values of 250 bytes. The first line finds a
 session that is just ready.
 """
 
@@ -21,6 +22,12 @@ import tidelog.spark
 ROOT = Path(__file__).resolve().parents[1]
 CONNECTOR = ROOT / ".cache" / f"spark-kafka-{pyspark.__version__}"
 """Spark's own Kafka source. Everything that it needs can be fetched only for 4.0.0."""
+
+SELECTS = {
+    "values": ("sum(length(value))",),
+    "count": ("count(1) * 250",),
+    "bounds": ("count(1) * 250", "min(offset)", "max(offset)", "min(timestamp)", "max(timestamp)"),
+}
 
 
 def start(cores: int) -> SparkSession:
@@ -45,9 +52,10 @@ def main() -> None:
         options = dict(pair.split("=", 1) for pair in pairs)
         start_ns = time.perf_counter_ns()
         try:
+            select = SELECTS[options.pop("select", "values")]
             table = spark.read.format(source).options(**options).load()
-            size = "0" if "mode" in options else "sum(length(value))"
-            ((rows, size_bytes),) = table.selectExpr("count(1)", size).collect()
+            figures = ("0",) if "mode" in options else select
+            ((rows, size_bytes, *_),) = table.selectExpr("count(1)", *figures).collect()
         except Exception as error:
             print(f"error\t{type(error).__name__}: {str(error).splitlines()[0]}", file=answers, flush=True)
             raise

@@ -42,7 +42,7 @@ def files(names: list[str]) -> Iterator[tuple[Path, str]]:
     """Yield each file with its name in the archive. tidelog's own files come from the sources of the environment."""
     for package in SOURCES:
         for path in sorted((ROOT / "src" / package).rglob("*")):
-            if path.suffix in {".py", ".so"}:
+            if path.suffix in {".py", ".so", ".jar"}:
                 yield path, str(path.relative_to(ROOT / "src"))
     for name in names:
         for file in distribution(name).files or ():

@@ -26,7 +26,7 @@ VAGUE_OPENINGS = frozenset(WORDS["vague_openings"].split())
 """A noun phrase that names the thing begins with none of these."""
 VAGUE_COMMENT_OPENINGS = frozenset(WORDS["vague_comment_openings"].split())
 MAX_WORDS = 30
-SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".md")
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".java", ".md")
 EXCEPTIONS = ROOT / "tests" / "project" / "english_exceptions.txt"
 
 
@@ -263,7 +263,12 @@ def findings(path: Path) -> list[Finding]:
 
 
 def is_checked(path: Path) -> bool:
-    """Return True for a path below ``ROOT`` whose English is checked. The glossary must name the words to avoid."""
+    """Return True for a path below ``ROOT`` whose English is checked.
+
+    The glossary must name the words to avoid. Java is checked below ``src`` only.
+    """
+    if path.suffix == ".java" and not path.is_relative_to("src"):
+        return False
     return path.suffix in SUFFIXES and path not in (Path("scripts/english.py"), Path("docs/glossary.md"))
 
 

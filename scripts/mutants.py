@@ -50,6 +50,7 @@ TABLES = ROOT / "tests" / "mutants"
 LINKED = (".venv", ".cache")
 LEFT_OUT = (".git", ".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "build", "dist")
 KERNEL_SUFFIXES = {".pyx", ".pxd", ".c", ".h"}
+JAVA_SUFFIX = ".java"
 HANG_SECONDS = 600
 """The time limit of a test. A test that exceeds it hangs."""
 ASSERTION = re.compile(r"assert |AssertionError|Failed: (?!Timeout)")
@@ -174,6 +175,8 @@ class TreeCopy:
             compiled.unlink()
         if path.suffix in KERNEL_SUFFIXES:
             self.python("setup.py", "--quiet", "build_ext", "--inplace")
+        if path.suffix == JAVA_SUFFIX:
+            self.python("scripts/spark_jar.py")
 
     def python(
         self, *arguments: str, check: bool = True, seconds: float | None = None, path: Sequence[Path] = ()

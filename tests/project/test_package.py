@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -104,6 +105,8 @@ def test_the_wheel_has_types_kernels_and_licence_and_nothing_else(built: Built) 
     assert modules <= set(names), "a folder without __init__.py is not packaged"
     kernels = {path.stem for path in built.sources if path.suffix == ".pyx"}
     assert kernels == {Path(name).name.partition(".")[0] for name in names if name.endswith(".so")}
+    if shutil.which("javac"):  # and PySpark, which this environment has
+        assert "tidelog/spark/jvm/tidelog-spark.jar" in names
     assert {Path(name).name for name in names if "licenses/" in name} == {"LICENSE", "NOTICE"}
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"tidelog", "pyspark_tidelog"}
 

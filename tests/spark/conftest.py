@@ -11,7 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+READER = "spark.tidelog.reader"
 FEW = {"spark.sql.shuffle.partitions": "2"}
+READERS = ("jvm", "python")
 QUIET = FEW | {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
@@ -31,3 +33,22 @@ def spark() -> Iterator[SparkSession]:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
+
+
+@pytest.fixture(params=[pytest.param("jvm", marks=pytest.mark.spark), "python"])
+def row_reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let ``in_process.rows`` read by the JVM reader, and then by Python's, both without Spark."""
+    from spark.in_process import CHOICE
+
+    CHOICE.jvm = request.param == "jvm"
+    yield request.param
+    CHOICE.jvm = False
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """Let the session's reads be those of the JVM reader, and then Python's."""
+    chosen: str = request.param
+    spark.conf.set(READER, chosen)
+    yield chosen
+    spark.conf.unset(READER)

@@ -1,4 +1,7 @@
-"""A run of a query from ``dying`` into files. The arguments are the log directory, the checkpoint and the sink."""
+"""A run of a query from ``dying`` into files.
+
+The arguments are the log directory, the checkpoint, the sink and the reader.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ import os
 import sys
 
 import tidelog.spark
-from spark.dying_source import DyingDataSource
+from spark.dying_source import DyingDataSource, dying_rows
 
 CONFIG = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
 
 
 def main() -> None:
-    log_dir, checkpoint, sink = sys.argv[1:]
+    log_dir, checkpoint, sink, chosen = sys.argv[1:]
     os.environ["DYING_GROUP"] = str(os.getpgrp())
     session = tidelog.spark.session(master="local[2,4]", config=CONFIG)
     session.dataSource.register(DyingDataSource)
-    reader = session.readStream.format("dying").option("logDirs", log_dir).option("subscribe", "t")
+    source = "tidelog" if chosen == "jvm" else "dying"
+    reader = (
+        session.readStream.format(source).option("reader", chosen).option("logDirs", log_dir).option("subscribe", "t")
+    )
     frame = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "60").load()
-    writer = frame.select("partition", "offset").writeStream.format("json").option("path", sink)
+    rows = frame.select("partition", "offset")
+    if chosen == "jvm":
+        rows = rows.mapInArrow(dying_rows, rows.schema)
+    writer = rows.writeStream.format("json").option("path", sink)
     query = writer.option("checkpointLocation", checkpoint).start()
     query.processAllAvailable()
     query.stop()

@@ -1,4 +1,4 @@
-"""The data source ``dying``, which dies once at the point that the environment names.
+"""The data source ``dying``, which dies once at the point that the environment names, and ``dying_rows``.
 
 ``DYING_AT`` is one of these points:
 
@@ -7,7 +7,7 @@
 - ``read``: the driver dies after a task has returned all its records.
 
 It dies in the batch with offset ``DYING_OFFSET`` of a partition, and creates the file ``DYING_MARK``. ``DYING_GROUP``
-is the driver's process group.
+is the driver's process group. The JVM reader runs no Python, so there the task's next step dies: ``dying_rows``.
 """
 
 from __future__ import annotations
@@ -63,6 +63,22 @@ def _dying(options: Any) -> LogStreamReader:
     reader = LogStreamReader(options)
     reader.__class__ = Dying
     return reader
+
+
+def dying_rows(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a task, for ``mapInArrow``. Die at the point, as a source would."""
+    found = False
+    for batch in rows:
+        if not found and int(os.environ["DYING_OFFSET"]) in batch.column("offset").to_pylist():
+            found = True
+            _die("planned", driver=True)
+            yield batch.slice(0, 1)
+            _die("reading", driver=False)
+            yield batch.slice(1)
+        else:
+            yield batch
+    if found:
+        _die("read", driver=True)
 
 
 def _has_the_offset(split: InputPartition) -> bool:

@@ -1,16 +1,31 @@
-"""A read in this process as Spark's workers do it: options become splits, splits are pickled, then give rows."""
+"""A read in this process as Spark's workers do it: options become splits, splits are pickled, then give rows.
+
+With ``CHOICE.jvm`` the rows are those of the JVM reader, which then has a process of its own.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
+from tidelog.spark.read.schema import Mode
 from tidelog.spark.read.split import LogSplit
 from tidelog.spark.rows.reader import LogReader
+
+
+@dataclass
+class ReaderChoice:
+    """The choice of the reader for this process's tests."""
+
+    jvm: bool = False
+
+
+CHOICE = ReaderChoice()
 
 
 def options_of(log_dir: Path | str, **given: object) -> dict[str, str]:
@@ -33,6 +48,10 @@ def splits_of(reader: LogReader) -> list[LogSplit]:
 
 def rows_of(reader: LogReader, splits: Iterable[LogSplit] | None = None) -> list[dict[str, Any]]:
     splits = splits_of(reader) if splits is None else splits
+    if CHOICE.jvm and reader.options.mode is Mode.RECORDS:
+        from spark.jvm.row_printer import jvm_rows
+
+        return list(jvm_rows(reader, splits))
     return [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
 
 

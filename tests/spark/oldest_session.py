@@ -15,12 +15,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidelog.spark import jar_path
+
 CONNECTOR = Path(__file__).resolve().parents[2] / ".cache" / "spark-kafka-4.0.0"
 
 
 def new_session(directory: Path) -> SparkSession:
+    jars = [jar_path(), *(str(jar) for jar in sorted(CONNECTOR.glob("*.jar")))]
     settings = {
-        "spark.jars": ",".join(str(jar) for jar in sorted(CONNECTOR.glob("*.jar"))),
+        "spark.jars": ",".join(jars),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
         "spark.sql.session.timeZone": "UTC",

@@ -16,6 +16,8 @@ from tidelog.kernel import BatchTable, crc32c
 from tidelog.model import CorruptRecordError, FileMissingError
 from tidelog.storage.segment.segment_reader import SegmentReader
 
+pytestmark = pytest.mark.usefixtures("row_reader")
+
 CUTS: list[dict[str, object]] = [
     {},
     {"splitBytes": 1},

@@ -13,7 +13,7 @@ import pytest
 from log_maker import BASE_TIME, data, mark_clean, marker, plain, write_checkpoint, write_segment
 from spark.stream_driver import Checkpoint, DriverDiedError, Run
 from tidelog.model import ConfigError, OffsetOutOfRangeError, TopicPartition, UnknownTopicOrPartitionError
-from tidelog.spark.stream.stream_reader import LogOnce
+from tidelog.spark.stream.log_once import LogOnce
 from tidelog.storage.fs.local import LocalFileSystem
 
 
@@ -349,7 +349,7 @@ def test_bytes_behind_the_end_are_not_told(root: Path, passes_start: bool) -> No
 
 
 def test_a_stream_that_waits_says_each_thing_once(passes_start: bool, caplog: pytest.LogCaptureFixture) -> None:
-    warning = LogOnce()
+    warning = LogOnce(logging.getLogger("tidelog.spark"))
     with caplog.at_level(logging.WARNING):
         for number in range(1500):
             warning("again")

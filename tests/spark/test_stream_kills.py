@@ -37,13 +37,14 @@ def sunk(sink: Path) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
+@pytest.mark.parametrize("reader", ["jvm", "python"])
 @pytest.mark.parametrize("offset", [5, 45], ids=["first-batch", "later-batch"])
 @pytest.mark.parametrize(("point", "runs"), [("planned", 2), ("reading", 1), ("read", 2)])
-def test_each_record_once(root: Path, tmp_path: Path, point: str, runs: int, offset: int) -> None:
+def test_each_record_once(root: Path, tmp_path: Path, point: str, runs: int, offset: int, reader: str) -> None:
     environment = plain_environment()
     environment |= {"DYING_AT": point, "DYING_OFFSET": str(offset), "DYING_MARK": str(tmp_path / "died")}
     environment["PYTHONPATH"] = os.pathsep.join([str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")])
-    command = [sys.executable, *map(str, (SCRIPT, root, tmp_path / "checkpoint", tmp_path / "sink"))]
+    command = [sys.executable, *map(str, (SCRIPT, root, tmp_path / "checkpoint", tmp_path / "sink", reader))]
     codes: list[int] = []
     while not codes or codes[-1] == -signal.SIGKILL:
         done = subprocess.run(

@@ -16,7 +16,7 @@ from spark.in_process import options_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("reader")]
 
 TELLS_WHERE_A_BATCH_BEGINS = importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
 Stream = Callable[..., "DataFrame"]

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidelog.spark.jvm.jar import SPARK_JARS, with_jar
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -33,14 +35,16 @@ def session(
 
     ``master`` defaults to Spark's own choice (``spark.master``, or all local cores). ``sc://host:15002`` names a Spark
     Connect server, as does SPARK_REMOTE. ``config`` entries override the defaults set here: the workers' interpreter,
-    UTC, and filter pushdown for Python data sources (PySpark 4.1 and up). ``avro`` adds Spark's own Avro package to
-    ``spark.jars.packages``, so Spark downloads it at the first start. A Spark Connect server has its own packages.
+    UTC, and filter pushdown for Python data sources (PySpark 4.1 and up). The jar of the JVM reader, if this
+    installation has it, is added to ``spark.jars``. ``avro`` adds Spark's own Avro package to ``spark.jars.packages``,
+    so Spark downloads it at the first start. A Spark Connect server has its own packages.
     """
     from pyspark import __version__
     from pyspark.sql import SparkSession
 
     if master is None:
         master = os.environ.get("SPARK_REMOTE")
+    wanted = dict(config or {})
     settings = {"spark.sql.session.timeZone": "UTC", PUSHDOWN: "true"}
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(CONNECT):
@@ -50,11 +54,13 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"]
-        builder = builder if master is None else builder.master(master)
+        jars = with_jar(wanted.get(SPARK_JARS))
+        if jars is not None:
+            wanted[SPARK_JARS] = jars
         if avro:
-            named = (config or {}).get(PACKAGES)
             package = f"{AVRO_PACKAGE}:{__version__}"
-            config = dict(config or {}) | {PACKAGES: package if named is None else f"{named},{package}"}
-    for key, value in (settings | dict(config or {})).items():
+            wanted[PACKAGES] = f"{wanted[PACKAGES]},{package}" if PACKAGES in wanted else package
+        builder = builder if master is None else builder.master(master)
+    for key, value in (settings | wanted).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from tidelog.model import ConfigError
-from tidelog.spark.read.options import ReadOptions, Use, option_warnings
+from tidelog.spark.read.options import Reader, ReadOptions, Use, option_warnings
 from tidelog.spark.read.schema import spark_schema
 from tidelog.spark.worker import PUSHDOWN, clear_zipimport_cache, reduce_with_import_hint, runs_in, short_errors
 
@@ -43,7 +43,9 @@ class TidelogDataSource(DataSource):
 
     @short_errors
     def schema(self) -> StructType:
-        schema = spark_schema(ReadOptions.parse(self.options, Use.TABLE).arrow_schema)
+        options = ReadOptions.parse(self.options, Use.TABLE)
+        _refuse_jvm(options)
+        schema = spark_schema(options.arrow_schema)
         clear_zipimport_cache()
         return schema
 
@@ -92,6 +94,15 @@ class TidelogDataSource(DataSource):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return reduce_with_import_hint(type(self), self.options)
+
+
+def _refuse_jvm(options: ReadOptions) -> None:
+    """Raise ConfigError if the JVM reader was asked for: with its jar, Spark would not have come here."""
+    if options.reader is Reader.JVM:
+        raise ConfigError(
+            "Option 'reader' can't be jvm: this session's class path lacks the reader's jar; tidelog.spark.session() "
+            "adds it, and tidelog.spark.jar_path() names it for spark.jars"
+        )
 
 
 def _refuse_other_schema(given: StructType, own: StructType) -> None:

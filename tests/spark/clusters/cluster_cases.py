@@ -38,6 +38,7 @@ SETTINGS = {TOPIC: EVERY_LOG | {"segment.bytes": "4096", "min.cleanable.dirty.ra
 NOW_MS = BASE_TIME + 1_000_000
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("modes", [(Mode.RECORDS, Mode.GROUPS), tuple(Mode)], ids=["some", "every"])
 def test_tables(spark: SparkSession, golden: GoldenFactory, modes: tuple[Mode, ...]) -> None:
     for mode in modes:
@@ -48,6 +49,7 @@ def test_tables(spark: SparkSession, golden: GoldenFactory, modes: tuple[Mode, .
     assert dict(map(tuple, found)) == counts
 
 
+@pytest.mark.usefixtures("reader")
 def test_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("t-0", "t-1"):
         write_segment(tmp_path / "logs" / name, 0, [plain(10 * number) for number in range(10)])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spark_jvm import QUICK_START
+from tidelog.spark import jar_path
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED = "Spark Connect server started at: "
@@ -35,6 +36,7 @@ def connect_server(interpreter: Path, place: Path, master: str, environment: Map
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.executor.extraJavaOptions": QUICK_START,
+        "spark.jars": jar_path(),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }

@@ -22,6 +22,7 @@ from conftest import GoldenFactory
 from golden_sets import FLIGHTS, unpack
 from s3_server import put, s3_server
 from spark.clusters.spark_home import CLUSTER, connect_server, make_spark_home
+from spark.in_process import rows as rows_in_process
 from spark_jvm import plain_environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,3 +94,20 @@ def test_an_archive_is_all_that_executors_need(golden: GoldenFactory, tmp_path: 
     counted = {(row["topic"], row["partition"]): row["records"] for row in map(json.loads, done.stdout.splitlines())}
     assert counted == {(row["topic"], row["partition"]): row["records"] for row in printed("count", golden(FLIGHTS))}
     assert "which has no module tidelog" in bash(submit.replace("--archives tidelog.tar.gz#tidelog", "")).stderr
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "interpreter", [NEWEST, pytest.param(OLDEST, marks=pytest.mark.slow)], ids=["newest", "oldest"]
+)
+def test_the_jar_is_all_that_executors_need(golden: GoldenFactory, tmp_path: Path, interpreter: Path) -> None:
+    """The executors of a cluster read although no Python of theirs can run. Only the driver's has tidelog."""
+    home = make_spark_home(tmp_path / "spark", interpreter)
+    given = plain_environment() | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": "/no-such-python"}
+    command = [interpreter, HERE.parent / "jvm" / "jar_alone.py", CLUSTER, golden(FLIGHTS)]
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    expected = rows_in_process(golden(FLIGHTS), subscribe="flights")
+    assert result["offsets"] == [len(expected), sum(row["offset"] for row in expected)]
+    assert result["python"], "the workers have a Python, so this shows nothing"

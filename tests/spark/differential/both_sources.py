@@ -29,6 +29,8 @@ class BothSources(OldestSpark):
     def __init__(self, broker: Broker, directory: Path) -> None:
         """Start the session. ``directory`` takes Spark's own files."""
         super().__init__("spark.differential.session", directory)
+        self.reader: str | None = None
+        """The reader of the source ``tidelog``. None lets it choose."""
         self._where: Mapping[Source, Mapping[str, str]] = {
             "kafka": {"kafka.bootstrap.servers": broker.bootstrap},
             "tidelog": {"logDirs": str(broker.directory)},
@@ -46,6 +48,8 @@ class BothSources(OldestSpark):
     def _try(self, work: str, source: Source, options: Mapping[str, str], **more: Any) -> Outcome:
         try:
             given = {**self._where[source], **IMPATIENT, **options}
+            if source == "tidelog" and self.reader is not None:
+                given["reader"] = self.reader
             return Outcome(rows=self.ask(work, source=source, options=given, **more))
         except SparkError as error:
             return Outcome(words=str(error))

@@ -201,12 +201,12 @@ class Scene:
         """Wait until the log directory shows readers the same as the broker shows clients."""
         self.wait_for("the checkpoints", self._is_checkpointed)
 
-    def is_compacted(self) -> bool:
-        """Return True if the cleaner has passed all but the active segment of ``compacted``, without leftover files."""
-        names = {path.name for path in (self.directory / "compacted-0").iterdir()}
+    def is_compacted(self, topic: str = "compacted") -> bool:
+        """Return True if the cleaner has passed all but the active segment of a topic, without leftover files."""
+        names = {path.name for path in (self.directory / f"{topic}-0").iterdir()}
         checkpoint = self.directory / "cleaner-offset-checkpoint"
         lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-        cleaned = [int(line.split()[2]) for line in lines if line.startswith("compacted 0 ")]
+        cleaned = [int(line.split()[2]) for line in lines if line.startswith(f"{topic} 0 ")]
         active = max(int(name.split(".")[0]) for name in names if name.endswith(".log"))
         return cleaned == [active] and not any(name.endswith((".deleted", ".cleaned", ".swap")) for name in names)
 

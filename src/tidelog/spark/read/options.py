@@ -62,6 +62,7 @@ EFFECTIVE = (
     "mode",
     "until",
     "replica",
+    "reader",
 )
 IGNORED = (
     "groupIdPrefix",
@@ -155,6 +156,14 @@ class ReplicaChoice(enum.StrEnum):
     FAIL = "fail"
 
 
+class Reader(enum.StrEnum):
+    """The reader of records: the JVM's if the session has its jar, or Python's."""
+
+    AUTO = "auto"
+    JVM = "jvm"
+    PYTHON = "python"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     log_dirs: tuple[str, ...]
@@ -178,6 +187,7 @@ class ReadOptions:
     until: Until = Until.AUTO
     replica: ReplicaChoice | int = ReplicaChoice.LEADER
     """A number is the id of the node whose replica is read."""
+    reader: Reader = Reader.AUTO
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use = Use.BATCH) -> ReadOptions:
@@ -209,6 +219,7 @@ class ReadOptions:
             mode=mode,
             until=parse_enum(given, "until", Until, Until.AUTO),
             replica=_replica(given, use),
+            reader=parse_enum(given, "reader", Reader, Reader.AUTO),
         )
 
     @property

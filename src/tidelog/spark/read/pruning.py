@@ -39,13 +39,13 @@ class Pruning:
         nothing."""
         result = self
         for condition in filters:
-            result = result._and(condition)
+            column = ".".join(getattr(condition, "attribute", ()))
+            result = result.narrowed_by(column, type(condition).__name__, getattr(condition, "value", None))
         return result
 
-    def _and(self, condition: Any) -> Pruning:
-        column = ".".join(getattr(condition, "attribute", ()))
-        kind = type(condition).__name__
-        value = getattr(condition, "value", None)
+    def narrowed_by(self, column: str, kind: str, value: Any) -> Pruning:
+        """Return this pruning narrowed by one filter. ``kind`` is the name of PySpark's class, and an instant is a
+        ``datetime`` or a number of microseconds."""
         match column:
             case "topic" | "partition":
                 return self._and_name(column, kind, value)
@@ -110,6 +110,8 @@ def _half_open_range(kind: str, value: Any) -> tuple[int | None, int | None]:
 
 def _microseconds(value: Any) -> int | None:
     """Return an instant's microseconds since the epoch, or None for a local date-time, which names no instant."""
+    if isinstance(value, int):
+        return value
     if not isinstance(value, datetime.datetime) or value.tzinfo is None:
         return None
     return (value - _EPOCH) // _MICROSECOND

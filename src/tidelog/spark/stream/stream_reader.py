@@ -16,34 +16,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tidelog.runtime.clock import SYSTEM_CLOCK
 from tidelog.spark.rows.reader import LogReader
+from tidelog.spark.stream.log_once import LogOnce
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
 from tidelog.spark.stream.stream_progress import StreamProgress
 from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors
 
 _log = logging.getLogger(__name__)
-_MOST_REMEMBERED = 1000
-
-
-class LogOnce:
-    """A function that logs each sentence once: a waiting stream would repeat it at every trigger."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def __call__(self, sentence: str) -> None:
-        if sentence in self._said:
-            return
-        if len(self._said) == _MOST_REMEMBERED:
-            self._said.clear()
-        self._said.add(sentence)
-        _log.warning("%s", sentence)
 
 
 class LogStreamReader(DataSourceStreamReader):
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
-        self.progress = StreamProgress(options, clock=SYSTEM_CLOCK.monotonic_ms, warn=LogOnce())
+        self.progress = StreamProgress(options, clock=SYSTEM_CLOCK.monotonic_ms, warn=LogOnce(_log))
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)

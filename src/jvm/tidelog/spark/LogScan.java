@@ -1,0 +1,72 @@
+package tidelog.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** One read of a table. The planner is asked once, when Spark wants the tasks. */
+final class LogScan implements Scan, Batch {
+    private final StructType table;
+    private final StructType columns;
+    private final CaseInsensitiveStringMap options;
+    private final ArrayNode filters;
+    private final long limit;
+
+    private JsonNode plan;
+
+    LogScan(StructType table, StructType columns, CaseInsensitiveStringMap options, ArrayNode filters, long limit) {
+        this.table = table;
+        this.columns = columns;
+        this.options = options;
+        this.filters = filters;
+        this.limit = limit;
+    }
+
+    @Override
+    public StructType readSchema() {
+        return columns;
+    }
+
+    @Override
+    public String description() {
+        return "tidelog " + columns.catalogString() + " filters " + filters
+                + (limit == Long.MAX_VALUE ? "" : " limit " + limit);
+    }
+
+    @Override
+    public Batch toBatch() {
+        return this;
+    }
+
+    @Override
+    public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+        return new RecordStream(columns, options);
+    }
+
+    private synchronized JsonNode plan() {
+        if (plan == null) {
+            ObjectNode request = Planner.request("plan");
+            request.set("options", Planner.optionsOf(options.asCaseSensitiveMap()));
+            request.set("filters", filters);
+            plan = Planner.running().ask(request);
+        }
+        return plan;
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions() {
+        return Split.all(plan());
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+        return new ReaderFactory(new ReadSettings(plan().get("settings")), columns, limit);
+    }
+}

@@ -1,0 +1,29 @@
+package tidelog.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+
+/** The options of a read that its tasks need, as the planner parsed them. Immutable. */
+final class ReadSettings implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    final boolean verifyChecksums;
+    final boolean skipsDamage;
+    final boolean reportsDamage;
+    final boolean failOnDataLoss;
+    final boolean controlRecords;
+
+    /** Batches without a record at or after it are left out. */
+    final long minTimestampMs;
+
+    ReadSettings(JsonNode json) {
+        verifyChecksums = json.get("verifyChecksums").asBoolean();
+        String onCorrupt = json.get("onCorrupt").asText();
+        skipsDamage = !onCorrupt.equals("fail");
+        reportsDamage = onCorrupt.equals("report");
+        failOnDataLoss = json.get("failOnDataLoss").asBoolean();
+        controlRecords = json.get("includeControlRecords").asBoolean();
+        JsonNode least = json.get("minTimestampMs");
+        minTimestampMs = least.isNull() ? Long.MIN_VALUE : least.asLong();
+    }
+}

@@ -1,0 +1,1 @@
+"""The Python side of the JVM reader: its jar, and the planner that its driver asks."""
