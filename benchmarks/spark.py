@@ -4,8 +4,8 @@ The peer is Spark's own Kafka source in PySpark 4.0.0. It reads from a Kafka bro
 not counted. Ours is ``format("tidelog")`` on the directory of the same partitions. First only the format is changed:
 the JVM reader reads the column of the query. Then the Python reader reads, with every column, and with an option that
 leaves out the others. All run in one warm session, and then as the first query of a new session. Other rows have
-compressed batches, and queries that need no values. On the newest PySpark ours runs alone, because Spark's Kafka
-source cannot be fetched completely for it.
+compressed batches, queries that need no values, and the same rows in Parquet files, for the scale. On the newest
+PySpark ours runs alone, because Spark's Kafka source cannot be fetched completely for it.
 """
 
 from __future__ import annotations
@@ -72,6 +72,14 @@ def plain_cases(bench: Bench) -> Iterator[Case]:
             peer_name="Spark's Kafka source",
             ours=lambda select=select: spark.do(*tidelog, f"select={select}"),
         )
+    copy = bench.directory() / "rows"
+    spark.do(*tidelog, f"copyTo={copy}")
+    yield Case(
+        name=f"{QUERY}, warm; beside the same rows in Parquet files",
+        peer=lambda: spark.do("parquet", f"path={copy}"),
+        peer_name="Spark's Parquet source",
+        ours=lambda: spark.do(*tidelog),
+    )
     spark.close()
     yield Case(
         name=f"{QUERY}, first of a session; only the format changed",

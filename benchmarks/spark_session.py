@@ -3,8 +3,8 @@
 It is a program for the environment of the measured PySpark. Its first argument is the number of cores. Its lines are
 those of worker.py: the source's name, then its options, each as NAME=VALUE. A query counts records and the bytes of
 their values. With another ``mode`` it only counts rows, although Spark still takes all columns. With ``select`` it
-asks for the named figures instead of the values, and the bytes are those of values of 250 bytes. The first line finds a
-session that is just ready.
+asks for the named figures instead of the values, and the bytes are those of values of 250 bytes. With ``copyTo`` it
+first writes the rows to Parquet files in that directory. The first line finds a session that is just ready.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def main() -> None:
         start_ns = time.perf_counter_ns()
         try:
             select = SELECTS[options.pop("select", "values")]
+            copy = options.pop("copyTo", None)
             table = spark.read.format(source).options(**options).load()
+            if copy is not None:
+                table.write.parquet(copy)
             figures = ("0",) if "mode" in options else select
             ((rows, size_bytes, *_),) = table.selectExpr("count(1)", *figures).collect()
         except Exception as error:
