@@ -5,7 +5,7 @@ Spark's error                                tidelog's error
 ===========================================  ==========================================================================
 the session lacks the format, or from_avro   ConfigError that names the missing package
 any other error in the request               ConfigError with the first line: the path exists, a schema is invalid
-tidelog's own error, raised in a worker      TidelogError with the same sentence
+tidelog's own error, raised by a reader      TidelogError with the same sentence
 an undecodable value (``raise_error``)       InvalidRecordError with tidelog's sentence
 any other error                              unchanged
 ===========================================  ==========================================================================
@@ -26,7 +26,8 @@ NO_AVRO = "AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 _SQL_STATE = " SQLSTATE: P0001"
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*)")
 _NO_SCHEMA = re.compile(r"org\.apache\.avro\.\w*Exception: (.*)")
-_OURS = re.compile(r"^tidelog\.model\.errors\.\w+: (.*)$", re.MULTILINE)
+_OURS = re.compile(r"(?:^tidelog\.model\.errors\.\w+|tidelog\.spark\.[\w$]+Exception): (.*)$", re.MULTILINE)
+"""The Python reader's error, or the JVM reader's."""
 
 
 @contextmanager
