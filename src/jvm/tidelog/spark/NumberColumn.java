@@ -85,16 +85,16 @@ final class NumberColumn {
         }
 
         private final RecordColumns records;
-        private final String name;
+        private final IntUnaryOperator ints;
+        private final boolean isProducerId;
+        private final boolean isControlFlag;
 
         BatchField(String name, DataType type, RecordColumns records) {
             super(type);
-            this.name = name;
             this.records = records;
-        }
-
-        private IntUnaryOperator ints() {
-            return switch (name) {
+            isProducerId = name.equals("producerId");
+            isControlFlag = name.equals("isControl");
+            ints = switch (name) {
                 case "leaderEpoch" -> batch -> records.leaderEpoch[batch];
                 case "producerEpoch" -> batch -> records.producerEpoch[batch];
                 default -> batch -> records.baseSequence[batch];
@@ -103,17 +103,17 @@ final class NumberColumn {
 
         @Override
         public int getInt(int row) {
-            return ints().applyAsInt(records.batchNumber[row]);
+            return ints.applyAsInt(records.batchNumber[row]);
         }
 
         @Override
         public long getLong(int row) {
-            return (name.equals("producerId") ? records.producerId : records.baseOffset)[records.batchNumber[row]];
+            return (isProducerId ? records.producerId : records.baseOffset)[records.batchNumber[row]];
         }
 
         @Override
         public boolean getBoolean(int row) {
-            boolean[] flags = name.equals("isControl") ? records.isControl : records.isTransactional;
+            boolean[] flags = isControlFlag ? records.isControl : records.isTransactional;
             return flags[records.batchNumber[row]];
         }
 

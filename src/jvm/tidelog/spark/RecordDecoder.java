@@ -166,27 +166,24 @@ final class RecordDecoder {
     }
 
     private int longVarint(byte[] data, int p, int end) {
-        int value = 0;
-        for (int i = 0; i < VARINT_BYTES && p + i < end; i++) {
-            int part = data[p + i];
-            value |= (part & 0x7f) << 7 * i;
-            if (part >= 0) {
-                next = p + i + 1;
-                return value >>> 1 ^ -(value & 1);
-            }
-        }
-        next = -1;
-        return 0;
+        int value = (int) unsigned(data, p, end, VARINT_BYTES);
+        return value >>> 1 ^ -(value & 1);
     }
 
     private long varlong(byte[] data, int p, int end) {
+        long value = unsigned(data, p, end, VARLONG_BYTES);
+        return value >>> 1 ^ -(value & 1);
+    }
+
+    /** Return the bits of a varint of at most so many bytes, or 0 if there is none. Let {@link #next} point after it. */
+    private long unsigned(byte[] data, int p, int end, int mostBytes) {
         long value = 0;
-        for (int i = 0; i < VARLONG_BYTES && p + i < end; i++) {
+        for (int i = 0; i < mostBytes && p + i < end; i++) {
             long part = data[p + i];
             value |= (part & 0x7f) << 7 * i;
             if (part >= 0) {
                 next = p + i + 1;
-                return value >>> 1 ^ -(value & 1);
+                return value;
             }
         }
         next = -1;
