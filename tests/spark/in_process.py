@@ -13,8 +13,8 @@ from typing import Any
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import Mode
 from tidelog.spark.read.split import LogSplit
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.rows.reader import LogReader
 
 

@@ -20,7 +20,7 @@ from tidelog.spark.read.options import (
     Until,
     option_warnings,
 )
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 
 BASE = {"logDirs": "/data", "subscribe": "t"}
 

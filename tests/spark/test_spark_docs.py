@@ -22,7 +22,7 @@ from tidelog.spark.read.options import (
     ReplicaChoice,
     Until,
 )
-from tidelog.spark.read.schema import Mode, columns_of
+from tidelog.spark.read.table_columns import Mode, columns_of
 from tidelog.spark.stream.stream_options import StreamOptions
 
 if TYPE_CHECKING:

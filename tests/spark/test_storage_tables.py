@@ -29,8 +29,9 @@ from tidelog.model import (
     UnknownTopicOrPartitionError,
 )
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import TABLES, Mode
+from tidelog.spark.read.schema import TABLES
 from tidelog.spark.read.split import SMALL_TASK_BYTES
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.read.whole_partition import PARTITION_BYTES
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.view.directory_state import LOCK_FILE

@@ -22,7 +22,7 @@ from tidelog.spark.jobs.compact import JobOptions, compact
 from tidelog.spark.jobs.count import count
 from tidelog.spark.jobs.export import ExportOptions, export
 from tidelog.spark.jobs.restore import read_table, restore
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.manager.compact.compact import compact_directory
 from tidelog.storage.manager.compact.compact_plan import CompactOptions

@@ -15,7 +15,7 @@ import pytest
 from log_maker import mark_clean, plain, write_segment
 from spark.in_process import options_of
 from tidelog.spark.jvm.plan_server import PlanServer, Request
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 
 
 @pytest.fixture

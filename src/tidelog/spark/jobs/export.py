@@ -33,7 +33,7 @@ from tidelog.spark.jobs.work import require_directories
 from tidelog.spark.read.options import ReadOptions, SubscriptionKind
 from tidelog.spark.read.planner import plan
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.stream.stream_offsets import Offsets, to_json
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from tidelog.spark.jvm.read_plan import settings_json, tasks_json
 from tidelog.spark.read.options import ReadOptions, Use, option_warnings
 from tidelog.spark.read.planner import plan
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.stream.log_once import LogOnce
 from tidelog.spark.stream.stream_offsets import from_json, to_json
 from tidelog.spark.stream.stream_options import StreamOptions
@@ -149,7 +149,7 @@ def _table(request: Request) -> dict[str, Any]:
         reason = f"mode {options.mode}"
     elif any(is_url(name) for name in options.log_dirs):
         reason = "object storage"
-    return {"columns": options.arrow_schema.names, "onlyPython": reason}
+    return {"columns": [column.name for column in options.wanted_columns], "onlyPython": reason}
 
 
 def _plan(request: Request) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Self
 
 from tidelog.model import Isolation, OffsetOutOfRangeError, TopicPartition
 from tidelog.spark.read.options import EARLIEST, LATEST, Bound, OnCorrupt, ReadOptions, Until
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import CorruptPolicy
 from tidelog.storage.log.view.transaction_scan import AbortedRanges

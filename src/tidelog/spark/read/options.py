@@ -27,7 +27,7 @@ from tidelog.spark.read.option_text import (
     refuse_misspelt,
     unknown_options,
 )
-from tidelog.spark.read.schema import Mode, columns_of, table_schema
+from tidelog.spark.read.table_columns import Columns, Mode, columns_of, wanted_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,7 +225,14 @@ class ReadOptions:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches that a read with these options returns."""
-        return table_schema(
+        from tidelog.spark.read.schema import arrow_schema  # pyarrow is large, and the planner's process needs none
+
+        return arrow_schema(self.wanted_columns)
+
+    @property
+    def wanted_columns(self) -> Columns:
+        """The columns of the batches that a read with these options returns."""
+        return wanted_columns(
             self.mode,
             columns=self.columns,
             headers=self.include_headers,

@@ -27,9 +27,9 @@ from tidelog.spark.read.bounds import ResolvedBounds
 from tidelog.spark.read.found_partition import FoundPartition, copies_of
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, SubscriptionKind, Until
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import Mode
 from tidelog.spark.read.split import LogSplit, Piece, grouped_whole
 from tidelog.spark.read.splitting import PLANNING_THREADS, PartitionRange, SplitBoundaries, SplitPlan
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.storage.fs import BY_PATH, path_of
 from tidelog.storage.log.view.directory_state import DirectoryCondition, DirectoryState, read_directory_state

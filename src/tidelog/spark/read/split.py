@@ -2,7 +2,8 @@
 
 A piece carries the part of the partition's frozen state that it needs: its segments, their ends, the aborted
 transactions. A worker opens only those segments. It looks at the directory again only if a broker removed a segment
-meanwhile. Pieces are pickled for the workers. Thread rule: any thread, since pieces are immutable.
+meanwhile. Pieces are pickled for the workers, in a ``LogInputPartition``. Thread rule: any thread, since pieces are
+immutable.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from pyspark.sql.datasource import InputPartition
 
 from tidelog.model import TopicPartition
 from tidelog.spark.read.whole_partition import WholePartition
@@ -79,13 +78,12 @@ class Piece:
         return segments if following is None else (*segments, following)
 
 
-class LogSplit(InputPartition):
+class LogSplit:
     """The input of one task, in this sequence: pieces of partitions, or whole partitions, as the table needs them."""
 
     def __init__(self, pieces: Iterable[Piece] = (), whole: Iterable[WholePartition] = ()) -> None:
         self.pieces = tuple(pieces)
         self.whole = tuple(whole)
-        super().__init__(None)
 
     def __repr__(self) -> str:
         names = [f"{piece.partition}[{piece.start}, {piece.end})" for piece in self.pieces]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tidelog.model import TopicPartition
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.storage.fs import BY_PATH, FileSystem
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.view.directory_state import DirectoryState

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from tidelog.model import FileMissingError, IndexCorruptError, TidelogError
 from tidelog.spark.read.options import ReadOptions
-from tidelog.spark.read.schema import INDEX
+from tidelog.spark.read.schema import TABLES
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.read.whole_partition import INDEX_KINDS, WholePartition
 from tidelog.spark.rows.storage_rows import timestamps
 from tidelog.storage.fs import FileSystem, read_whole
@@ -126,8 +127,9 @@ def _batch(columns: _Columns, whole: WholePartition, segment: ViewSegment, kind:
         "entry": pa.array(np.arange(count, dtype=np.int32)),
         "logDir": pa.repeat(whole.log_dir, count),
     }
-    arrays = [every[field.name] if field.name in every else pa.nulls(count, field.type) for field in INDEX]
-    return pa.RecordBatch.from_arrays(arrays, schema=INDEX)
+    schema = TABLES[Mode.INDEX]
+    arrays = [every[field.name] if field.name in every else pa.nulls(count, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 _KIND_NAMES = {FileKind.INDEX: "offset", FileKind.TIME_INDEX: "time", FileKind.TXN_INDEX: "transaction"}

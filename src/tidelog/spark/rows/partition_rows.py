@@ -30,7 +30,8 @@ from tidelog.inspect.transaction_survey import JudgedTransaction, survey_transac
 from tidelog.inspect.transactions import partition_transactions
 from tidelog.model import CorruptRecordError, FileMissingError, TidelogError
 from tidelog.spark.read.options import OnCorrupt, ReadOptions, Until
-from tidelog.spark.read.schema import GROUPS, PRODUCERS, TRANSACTIONS, Mode
+from tidelog.spark.read.schema import TABLES
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.read.whole_partition import WholePartition
 from tidelog.spark.rows.index_rows import index_rows
 from tidelog.spark.rows.storage_rows import microseconds
@@ -47,7 +48,7 @@ def producer_rows(whole: WholePartition, _options: ReadOptions) -> Iterator[pa.R
     entries = list(read_producers(whole.view()).values())
     for start in range(0, len(entries), _ROWS):
         rows = [_producer(whole, entry) for entry in entries[start : start + _ROWS]]
-        yield pa.RecordBatch.from_pylist(rows, schema=PRODUCERS)
+        yield pa.RecordBatch.from_pylist(rows, schema=TABLES[Mode.PRODUCERS])
 
 
 def _producer(whole: WholePartition, entry: ProducerEntry) -> dict[str, object]:
@@ -73,7 +74,9 @@ def transaction_rows(whole: WholePartition, options: ReadOptions) -> Iterator[pa
     open_ = partition_transactions(whole.view(), whole.partition)
     paths = [path_of(name) for name in options.log_dirs]
     survey = survey_transactions(whole.fs, paths, open_, now_ms=whole.now_ms, threads=1)
-    yield pa.RecordBatch.from_pylist([_transaction(whole, one) for one in survey.transactions], schema=TRANSACTIONS)
+    yield pa.RecordBatch.from_pylist(
+        [_transaction(whole, one) for one in survey.transactions], schema=TABLES[Mode.TRANSACTIONS]
+    )
 
 
 def _transaction(whole: WholePartition, judged: JudgedTransaction) -> dict[str, object]:
@@ -114,7 +117,7 @@ def group_rows(whole: WholePartition, options: ReadOptions) -> Iterator[pa.Recor
         for (_group, partition), commit in sorted(found.offsets.items())
         if options.subscription.covers(partition)
     ]
-    yield pa.RecordBatch.from_pylist(rows, schema=GROUPS)
+    yield pa.RecordBatch.from_pylist(rows, schema=TABLES[Mode.GROUPS])
     if found.error is not None:
         raise found.error
     if found.undecoded and options.on_corrupt is OnCorrupt.REPORT:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.worker import clear_zipimport_cache, reduce_with_import_hint, short_errors, short_errors_of_items
 
 if TYPE_CHECKING:
@@ -30,18 +30,19 @@ class LogReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         from tidelog.spark.read.planner import plan
         from tidelog.spark.read.split import LogSplit
+        from tidelog.spark.rows.input_partition import LogInputPartition
 
         # Spark treats an empty list as one split without a value, so an explicit empty split is clearer.
-        splits = list(plan(self.options, self.pruning)) or [LogSplit()]
+        splits = plan(self.options, self.pruning) or [LogSplit()]
         clear_zipimport_cache()
-        return splits
+        return [LogInputPartition(split) for split in splits]
 
     @short_errors_of_items
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches. Their schema is exactly ``options.arrow_schema``."""
-        from tidelog.spark.read.split import LogSplit
+        from tidelog.spark.rows.input_partition import LogInputPartition
 
-        assert isinstance(partition, LogSplit)
+        assert isinstance(partition, LogInputPartition)
         schema = self.options.arrow_schema
         try:
             for piece in partition.pieces:

@@ -17,8 +17,9 @@ from tidelog.kernel import BatchTable, Stop
 from tidelog.model import CorruptRecordError, FileMissingError
 from tidelog.spark.read.damage import DamageReport
 from tidelog.spark.read.options import OnCorrupt, ReadOptions
-from tidelog.spark.read.schema import SEGMENTS
+from tidelog.spark.read.schema import TABLES
 from tidelog.spark.read.split import Piece
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.rows.record_rows import codec_names
 from tidelog.storage.fs import FileStat
 from tidelog.storage.log.view.directory_state import DirectoryCondition
@@ -166,7 +167,7 @@ def segment_rows(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield a row for every segment of the piece, from names and sizes alone."""
     rows = [_segment(piece, segment) for segment in piece.state.segments.between(piece.start, piece.end)]
     if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=SEGMENTS).select(schema.names)
+        yield pa.RecordBatch.from_pylist(rows, schema=TABLES[Mode.SEGMENTS]).select(schema.names)
 
 
 def _segment(piece: Piece, segment: ViewSegment) -> dict[str, object]:

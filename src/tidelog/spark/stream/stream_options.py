@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from tidelog.model import ConfigError
 from tidelog.spark.read.option_text import Given, parse_positive, parse_time_ms
 from tidelog.spark.read.options import ReadOptions, Use
-from tidelog.spark.read.schema import Mode
+from tidelog.spark.read.table_columns import Mode
 from tidelog.spark.stream.stream_offsets import Offsets
 
 DEFAULT_MAX_DELAY_MS = 15 * 60 * 1000

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tidelog.runtime.clock import SYSTEM_CLOCK
+from tidelog.spark.rows.input_partition import LogInputPartition
 from tidelog.spark.rows.reader import LogReader
 from tidelog.spark.stream.log_once import LogOnce
 from tidelog.spark.stream.stream_offsets import from_json, to_json
@@ -42,7 +43,7 @@ class LogStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         splits = self.progress.splits(from_json(start), from_json(end))
         clear_zipimport_cache()
-        return splits
+        return [LogInputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split as in a batch read."""
