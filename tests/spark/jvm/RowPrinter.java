@@ -10,11 +10,24 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.Iterator;
+import java.util.stream.StreamSupport;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Count;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.aggregate.Max;
+import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.types.StructType;
 
-/** A program for tests: it reads one task a line of stdin, without Spark, and prints each row as a line of JSON. */
+/**
+ * A program for tests: it reads one task a line of stdin, without Spark, and prints each row as a line of JSON.
+ *
+ * <p>A request with {@code aggregates} gets partial aggregates by its {@code groups}.
+ */
 public final class RowPrinter {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -40,6 +53,10 @@ public final class RowPrinter {
     }
 
     private static void print(JsonNode request, PrintStream out) throws Exception {
+        if (request.has("aggregates")) {
+            printAggregates(request, out);
+            return;
+        }
         StructType schema = new StructType();
         for (JsonNode name : request.get("columns")) {
             String text = name.asText();
@@ -55,6 +72,33 @@ public final class RowPrinter {
                 }
             }
         }
+    }
+
+    private static void printAggregates(JsonNode request, PrintStream out) throws Exception {
+        AggregateFunc[] functions = StreamSupport.stream(request.get("aggregates").spliterator(), false)
+                .map(name -> function(name.asText())).toArray(AggregateFunc[]::new);
+        Expression[] groups = StreamSupport.stream(request.get("groups").spliterator(), false)
+                .map(name -> FieldReference.apply(name.asText())).toArray(Expression[]::new);
+        HeaderAggregates aggregates = HeaderAggregates.of(new Aggregation(functions, groups));
+        ReadSettings settings = new ReadSettings(request.get("settings"));
+        try (AggregateReader reader = new AggregateReader(new Split(request.get("task")), settings, aggregates)) {
+            while (reader.next()) {
+                out.println(object(reader.get(), aggregates.schema()));
+            }
+        }
+    }
+
+    private static AggregateFunc function(String name) {
+        if (name.equals("COUNT(*)")) {
+            return new CountStar();
+        }
+        int bracket = name.indexOf('(');
+        Expression column = FieldReference.apply(name.substring(bracket + 1, name.length() - 1));
+        return switch (name.substring(0, bracket)) {
+            case "COUNT" -> new Count(column, false);
+            case "MIN" -> new Min(column);
+            default -> new Max(column);
+        };
     }
 
     private static ObjectNode object(InternalRow row, StructType schema) {

@@ -47,6 +47,16 @@ def raw_rows(
         yield from printer().rows({"task": task, "settings": settings, "columns": names, "limit": limit})
 
 
+def partial_aggregates(
+    reader: LogReader, splits: Iterable[LogSplit], aggregates: Sequence[str], groups: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of aggregates like ``MIN(offset)``, by task or by piece. Timestamps are in microseconds."""
+    settings = settings_json(reader.options, reader.pruning)
+    for task in tasks_json(splits):
+        request = {"task": task, "settings": settings, "aggregates": list(aggregates), "groups": list(groups)}
+        yield from printer().rows(request)
+
+
 @cache
 def printer() -> RowPrinter:
     return RowPrinter()

@@ -94,6 +94,11 @@ final class BatchHeader {
         return attributes & CODEC;
     }
 
+    /** Return True for a message of v0 or v1 that has a compressed set of messages inside. */
+    boolean isWrapper() {
+        return magic < 2 && codec() != 0;
+    }
+
     boolean isLogAppend() {
         return (attributes & LOG_APPEND) != 0;
     }

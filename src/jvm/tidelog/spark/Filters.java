@@ -23,7 +23,28 @@ final class Filters {
             "=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
     private static final Set<String> COLUMNS = Set.of("topic", "partition", "offset", "timestamp");
 
+    private static final Set<String> NAMES = Set.of("topic", "partition");
+
     private Filters() {}
+
+    /** Return True if the planner's tasks have the records that a predicate keeps, and no others. */
+    static boolean isExact(Predicate predicate) {
+        Expression[] children = predicate.children();
+        String kind = predicate.name();
+        if (kind.equals("AND")) {
+            return isExact((Predicate) children[0]) && isExact((Predicate) children[1]);
+        }
+        if (kind.equals("IS_NOT_NULL")) {
+            return children[0] instanceof NamedReference column && RecordTable.isNeverNull(column.fieldNames()[0]);
+        }
+        ArrayNode narrowing = Planner.JSON.createArrayNode();
+        if (!add(predicate, narrowing)) {
+            return false;
+        }
+        String column = narrowing.get(0).get("column").asText();
+        boolean isEquality = kind.equals("=") || kind.equals("<=>");
+        return NAMES.contains(column) ? isEquality || kind.equals("IN") : column.equals("offset") && !kind.equals("IN");
+    }
 
     /** Add a predicate if it narrows a read. */
     static boolean add(Predicate predicate, ArrayNode filters) {

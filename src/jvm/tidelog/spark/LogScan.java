@@ -18,26 +18,31 @@ final class LogScan implements Scan, Batch {
     private final CaseInsensitiveStringMap options;
     private final ArrayNode filters;
     private final long limit;
+    private final HeaderAggregates aggregates;
 
     private JsonNode plan;
 
-    LogScan(StructType table, StructType columns, CaseInsensitiveStringMap options, ArrayNode filters, long limit) {
+    /** {@code aggregates} is null if the scan returns records. */
+    LogScan(
+            StructType table, StructType columns, CaseInsensitiveStringMap options, ArrayNode filters, long limit,
+            HeaderAggregates aggregates) {
         this.table = table;
         this.columns = columns;
         this.options = options;
         this.filters = filters;
         this.limit = limit;
+        this.aggregates = aggregates;
     }
 
     @Override
     public StructType readSchema() {
-        return columns;
+        return aggregates == null ? columns : aggregates.schema();
     }
 
     @Override
     public String description() {
-        return "tidelog " + columns.catalogString() + " filters " + filters
-                + (limit == Long.MAX_VALUE ? "" : " limit " + limit);
+        return "tidelog " + (aggregates == null ? columns.catalogString() : "of batch headers: " + aggregates)
+                + " filters " + filters + (limit == Long.MAX_VALUE ? "" : " limit " + limit);
     }
 
     @Override
@@ -62,11 +67,17 @@ final class LogScan implements Scan, Batch {
 
     @Override
     public InputPartition[] planInputPartitions() {
-        return Split.all(plan());
+        Split[] splits = Split.all(plan());
+        // Spark adds the counts of all tasks, and the sum of none would be null.
+        boolean isCountOfNone = aggregates != null && !aggregates.areGrouped() && splits.length == 0;
+        return isCountOfNone ? new Split[] {new Split()} : splits;
     }
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new ReaderFactory(new ReadSettings(plan().get("settings")), columns, limit);
+        ReadSettings settings = new ReadSettings(plan().get("settings"));
+        return aggregates == null
+                ? new ReaderFactory(settings, columns, limit)
+                : new AggregateReader.Factory(settings, aggregates);
     }
 }

@@ -48,7 +48,7 @@ final class LogTable implements SupportsRead, SupportsWrite {
             return ((SupportsRead) python).newScanBuilder(options);
         }
         choice.refuseOther(schema);
-        return new LogScanBuilder(schema, options);
+        return new LogScanBuilder(schema, options, choice.trustsHeaders());
     }
 
     @Override

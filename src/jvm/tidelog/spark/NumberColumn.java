@@ -30,6 +30,10 @@ final class NumberColumn {
     static final class Timestamps extends Column {
         private static final long MOST = Long.MAX_VALUE / 1000;
 
+        static boolean isNull(long milliseconds) {
+            return milliseconds > MOST || milliseconds < -MOST;
+        }
+
         private long[] milliseconds;
 
         Timestamps() {
@@ -47,8 +51,7 @@ final class NumberColumn {
 
         @Override
         public boolean isNullAt(int row) {
-            long time = milliseconds[row];
-            return time > MOST || time < -MOST;
+            return isNull(milliseconds[row]);
         }
 
         @Override

@@ -46,6 +46,11 @@ final class Piece implements Serializable {
         tail = invalid.isNull() ? null : new Tail(invalid);
     }
 
+    /** Return True if all offsets of a batch are the piece's. */
+    boolean holdsAllOf(BatchHeader batch) {
+        return batch.baseOffset >= start && batch.lastOffset < end;
+    }
+
     static long[] longs(JsonNode list) {
         long[] values = new long[list.size()];
         Arrays.setAll(values, i -> list.get(i).asLong());

@@ -1,6 +1,7 @@
 package tidelog.spark;
 
 import java.io.Closeable;
+import java.util.function.Predicate;
 import tidelog.spark.Chunk.Stop;
 import tidelog.spark.Piece.Segment;
 import tidelog.spark.SegmentFile.MissingFileException;
@@ -23,7 +24,8 @@ final class PieceStream implements Closeable {
     private final Piece piece;
     private final ReadSettings settings;
     private final Damage damage;
-    private final Chunk chunk = new Chunk();
+    private final Chunk chunk;
+    private final Predicate<BatchHeader> opens;
 
     private Segment[] segments;
     private boolean isListedAgain;
@@ -38,10 +40,18 @@ final class PieceStream implements Closeable {
     /** The first offset that was neither delivered nor skipped yet. */
     private long nextOffset;
 
-    PieceStream(Piece piece, ReadSettings settings, Damage damage) {
+    /**
+     * Begin at the piece's first offset.
+     *
+     * @param opens null if every batch is read. Otherwise only headers are read, without a check of CRCs, except for the
+     *     batches that it accepts.
+     */
+    PieceStream(Piece piece, ReadSettings settings, Damage damage, Predicate<BatchHeader> opens) {
         this.piece = piece;
         this.settings = settings;
         this.damage = damage;
+        this.opens = opens;
+        chunk = new Chunk(opens != null);
         segments = piece.segments;
         nextOffset = piece.start;
         seenTo = piece.start;
@@ -54,6 +64,12 @@ final class PieceStream implements Closeable {
 
     String path() {
         return file.path;
+    }
+
+    /** Return an error about the current batch with its place. */
+    TidelogException placed(CorruptRecordException error) {
+        return new TidelogException(
+                TidelogException.at(error.getMessage(), path(), chunk.batchPosition(), chunk.batch.baseOffset));
     }
 
     /** Read the next bytes, of the next segment if need be. Return False at the end of the piece. */
@@ -82,7 +98,7 @@ final class PieceStream implements Closeable {
     boolean nextBatch() {
         BatchHeader batch = chunk.batch;
         while (!isDone && file != null && chunk.nextBatch()) {
-            String fault = faultOf(batch);
+            String fault = needsRecords(batch) && !chunk.openBatch() ? Stop.PARTIAL.reason : faultOf(batch);
             if (fault != null) {
                 corrupt(chunk.batchPosition(), fault);
                 return false;
@@ -108,7 +124,14 @@ final class PieceStream implements Closeable {
 
     /** A compressed v0 or v1 message carries its last record's offset, and its first record may be wanted. */
     private boolean mayBeginEarlier(BatchHeader batch, long previousEnd) {
-        return batch.magic < 2 && batch.codec() != 0 && previousEnd < piece.end;
+        return batch.isWrapper() && previousEnd < piece.end;
+    }
+
+    private boolean needsRecords(BatchHeader batch) {
+        if (opens == null || batch.lastOffset < nextOffset || (batch.baseOffset >= piece.end && !batch.isWrapper())) {
+            return false;
+        }
+        return isWanted(batch) && opens.test(batch);
     }
 
     private boolean isWanted(BatchHeader batch) {

@@ -22,9 +22,11 @@ final class ReaderChoice {
     private static final String PYTHON = "python";
 
     private final StructType schema;
+    private final boolean trustsHeaders;
 
-    private ReaderChoice(StructType schema) {
+    private ReaderChoice(StructType schema, boolean trustsHeaders) {
         this.schema = schema;
+        this.trustsHeaders = trustsHeaders;
     }
 
     /** Choose by a table's options. Throw TidelogException for invalid ones. */
@@ -32,7 +34,7 @@ final class ReaderChoice {
         String given = options.get(OPTION);
         String asked = checked(given == null ? SQLConf.get().getConfString(SETTING, AUTO) : given, given == null);
         if (asked.equals(PYTHON)) {
-            return new ReaderChoice(null);
+            return new ReaderChoice(null, false);
         }
         JsonNode table = Planner.running().ask(Planner.request("table")
                 .set("options", Planner.optionsOf(options.asCaseSensitiveMap())));
@@ -40,12 +42,12 @@ final class ReaderChoice {
         if (reason.isNull()) {
             List<String> names = new ArrayList<>();
             table.get("columns").forEach(name -> names.add(name.asText()));
-            return new ReaderChoice(RecordTable.schema(names));
+            return new ReaderChoice(RecordTable.schema(names), table.get("trustsHeaders").asBoolean());
         }
         if (JVM.equals(asked) && given != null) {
             throw new TidelogException("Option 'reader' can't be jvm: only the Python reader reads " + reason.asText());
         }
-        return new ReaderChoice(null);
+        return new ReaderChoice(null, false);
     }
 
     private static String checked(String text, boolean isSetting) {
@@ -59,6 +61,11 @@ final class ReaderChoice {
 
     boolean isJvm() {
         return schema != null;
+    }
+
+    /** Return True if batch headers may give a query's result without a check of CRCs. */
+    boolean trustsHeaders() {
+        return trustsHeaders;
     }
 
     StructType schema() {

@@ -15,8 +15,7 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
     private final ReadSettings settings;
     private final StructType schema;
     private final long limit;
-    private final Codecs codecs = new Codecs();
-    private final Payload payload = new Payload();
+    private final BatchDecoder decoder = new BatchDecoder();
     private final Deque<Damage.Row> damageRows = new ArrayDeque<>();
 
     private int number = -1;
@@ -24,8 +23,6 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
     private PieceStream stream;
     private RecordTable table;
     private RecordColumns records;
-    private RecordDecoder decoder;
-    private LegacyMessages legacy;
     private boolean isWaiting;
     private boolean isPlain;
     private TidelogException failure;
@@ -78,11 +75,10 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
         }
         Piece piece = pieces[number];
         damage = new Damage(piece, settings.reportsDamage);
-        stream = new PieceStream(piece, settings, damage);
+        stream = new PieceStream(piece, settings, damage, null);
         table = new RecordTable(schema, piece);
         records = table.records();
-        decoder = new RecordDecoder(records, piece.start, piece.end);
-        legacy = new LegacyMessages(records, codecs, piece.start, piece.end);
+        decoder.begin(piece, records);
         isWaiting = false;
         return true;
     }
@@ -96,8 +92,7 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
 
     /** Decode batches until a bound of a result, the chunk's end, or damage. Return False at the piece's end. */
     private boolean decodeSome() {
-        records.clear();
-        payload.used = 0;
+        decoder.clear();
         try {
             while (true) {
                 if (!isWaiting && !stream.nextBatch()) {
@@ -126,8 +121,7 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
     /** Add the current batch. Return False if the rows so far must go first, or are enough. */
     private boolean decode(BatchHeader batch) {
         boolean isCompressed = batch.codec() != 0;
-        byte[] data = stream.chunk().data;
-        if (records.needNoRecords() && batch.magic == 2 && isInside(batch)) {
+        if (records.needNoRecords() && batch.magic == 2 && pieces[number].holdsAllOf(batch)) {
             countRecords(batch);
             return records.rows < MOST_ROWS;
         }
@@ -136,28 +130,12 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
             return false;
         }
         isPlain = !isCompressed;
-        int used = payload.used;
         try {
-            if (batch.magic < 2) {
-                legacy.add(batch, data, payload);
-            } else if (!isCompressed) {
-                decoder.add(batch, data, batch.index + Bytes.V2_HEADER, batch.index + batch.size);
-            } else if (batch.recordCount > 0) { // a batch that the cleaner emptied may keep its codec
-                codecs.decompress(batch.codec(), data, batch.index + Bytes.V2_HEADER,
-                        batch.size - Bytes.V2_HEADER, batch.magic, payload);
-                decoder.add(batch, payload.data, used, payload.used);
-            }
+            decoder.add(batch, stream.chunk().data);
         } catch (CorruptRecordException error) {
-            payload.used = used;
             return skipped(batch, error);
         }
-        records.source = isPlain ? data : payload.data;
-        return records.rows < MOST_ROWS && payload.used < MOST_PAYLOAD_BYTES;
-    }
-
-    private boolean isInside(BatchHeader batch) {
-        Piece piece = pieces[number];
-        return batch.baseOffset >= piece.start && batch.lastOffset < piece.end;
+        return records.rows < MOST_ROWS && decoder.payload.used < MOST_PAYLOAD_BYTES;
     }
 
     private void countRecords(BatchHeader batch) {
@@ -169,12 +147,10 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
 
     /** Report a batch with a valid CRC but unreadable records, or throw the error with its place. */
     private boolean skipped(BatchHeader batch, CorruptRecordException error) {
-        String path = stream.path();
-        long position = stream.chunk().batchPosition();
         if (!settings.skipsDamage) {
-            throw new TidelogException(TidelogException.at(error.getMessage(), path, position, batch.baseOffset));
+            throw stream.placed(error);
         }
-        damage.add(path, position, batch.size, batch.baseOffset, error.getMessage());
+        damage.add(stream.path(), stream.chunk().batchPosition(), batch.size, batch.baseOffset, error.getMessage());
         return damage.isEmpty();
     }
 
@@ -189,6 +165,6 @@ final class RecordReader implements PartitionReader<ColumnarBatch> {
             stream.close();
             stream = null;
         }
-        codecs.close();
+        decoder.close();
     }
 }

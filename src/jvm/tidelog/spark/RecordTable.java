@@ -57,6 +57,11 @@ final class RecordTable {
         return schema;
     }
 
+    /** Return True for a column that every record fills. Its rows about damage may be null. */
+    static boolean isNeverNull(String name) {
+        return TYPES.containsKey(name) && !Set.of("key", "value", "timestamp", "headers", "corrupt").contains(name);
+    }
+
     private static boolean isOfBatch(String name) {
         return !NUMBERS.contains(name) && !CONSTANTS.contains(name) && !Set.of("key", "value", "headers").contains(name);
     }

@@ -12,7 +12,7 @@ final class Resync {
     private final SegmentFile file;
     private final long bad;
     private final long end;
-    private final Chunk chunk = new Chunk();
+    private final Chunk chunk = new Chunk(false);
 
     Resync(SegmentFile file, long bad, long endPosition) {
         this.file = file;

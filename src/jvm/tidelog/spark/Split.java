@@ -9,6 +9,11 @@ final class Split implements InputPartition {
 
     final Piece[] pieces;
 
+    /** A task without work. */
+    Split() {
+        pieces = new Piece[0];
+    }
+
     Split(JsonNode json) {
         JsonNode listed = json.get("pieces");
         pieces = new Piece[listed.size()];

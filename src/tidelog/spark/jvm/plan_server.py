@@ -7,7 +7,7 @@ request has an ``id`` and a ``request``, and the other fields of its row. A repl
 ==========================  ========================================  ===============================================
 request                     fields                                    result
 ==========================  ========================================  ===============================================
-``table``                   options                                   columns; onlyPython: a reason, or null
+``table``                   options                                   columns, trustsHeaders, onlyPython: null or reason
 ``plan``                    options, filters                          settings, tasks
 ``stream_open``             options                                   stream, settings, and the limits of a batch
 ``stream_initial``          stream                                    a position
@@ -149,7 +149,8 @@ def _table(request: Request) -> dict[str, Any]:
         reason = f"mode {options.mode}"
     elif any(is_url(name) for name in options.log_dirs):
         reason = "object storage"
-    return {"columns": [column.name for column in options.wanted_columns], "onlyPython": reason}
+    columns = [column.name for column in options.wanted_columns]
+    return {"columns": columns, "onlyPython": reason, "trustsHeaders": options.trusts_headers}
 
 
 def _plan(request: Request) -> dict[str, Any]:

@@ -182,6 +182,8 @@ class ReadOptions:
     include_control_records: bool = False
     include_batch_metadata: bool = False
     verify_checksums: bool = True
+    asks_for_checksums: bool = False
+    """True if the option is given, and not the default."""
     on_corrupt: OnCorrupt = OnCorrupt.FAIL
     mode: Mode = Mode.RECORDS
     until: Until = Until.AUTO
@@ -215,12 +217,19 @@ class ReadOptions:
             include_control_records=parse_boolean(given, "includeControlRecords", default=False),
             include_batch_metadata=parse_boolean(given, "includeBatchMetadata", default=False),
             verify_checksums=parse_boolean(given, "verifyChecksums", default=True),
+            asks_for_checksums=parse_boolean(given, "verifyChecksums", default=False),
             on_corrupt=parse_enum(given, "onCorrupt", OnCorrupt, OnCorrupt.FAIL),
             mode=mode,
             until=parse_enum(given, "until", Until, Until.AUTO),
             replica=_replica(given, use),
             reader=parse_enum(given, "reader", Reader, Reader.AUTO),
         )
+
+    @property
+    def trusts_headers(self) -> bool:
+        """True if batch headers may give an aggregate, so that no CRC is checked. A read that asks for checks, or
+        that skips or reports damage, reads every record."""
+        return self.on_corrupt is OnCorrupt.FAIL and not self.asks_for_checksums
 
     @property
     def arrow_schema(self) -> pa.Schema:

@@ -1,8 +1,9 @@
 """The pruning of a read by a query's filters, before any data is read.
 
 Filters on topic, partition, offset and timestamp limit the partitions, segments, positions and batches that are read.
-Every filter also goes back to Spark, which evaluates it on the rows. So pruning may keep too much, but never too
-little.
+Pruning may keep too much, but never too little: Spark evaluates the filters on the rows. The JVM reader leaves out that
+step where pruning is exact: for equality of a topic or partition, and for comparisons of an offset
+(``Filters.isExact``).
 """
 
 from __future__ import annotations
