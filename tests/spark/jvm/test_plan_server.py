@@ -41,7 +41,12 @@ def test_a_table_tells_who_reads_it(root: Path) -> None:
         assert table["onlyPython"] == (None if mode is Mode.RECORDS else f"mode {mode}")
     assert ask(server, "table", options=options_of("s3://backup/logs"))["onlyPython"] == "object storage"
     assert ask(server, "table", options=options_of(root, columns="value,offset"))["columns"] == ["value", "offset"]
-    asked = ({}, {"verifyChecksums": "true"}, {"verifyChecksums": "false"}, {"onCorrupt": "skip"})
+    asked: tuple[dict[str, str], ...] = (
+        {},
+        {"verifyChecksums": "true"},
+        {"verifyChecksums": "false"},
+        {"onCorrupt": "skip"},
+    )
     trusts = [ask(server, "table", options=options_of(root, **given))["trustsHeaders"] for given in asked]
     assert trusts == [True, False, True, False]
 
