@@ -75,7 +75,7 @@ check: venv ## the quick tests: no JVM, no Maven, a few minutes
 
 everything: ## the environments and jars of the tests
 	@+$(MAKE) --silent --no-print-directory browser
-	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 jar kafka-jars kafka-3-jars spark-kafka-jars lake-jars
+	@+$(MAKE) --silent --no-print-directory --jobs=2 venv spark40 jar kafka-jars kafka-3-jars spark-kafka-jars lake-jars s3a-jars
 
 test: everything ## every test but the slow ones; with more workers than cores, since many tests wait for a JVM
 	@# Each worker would compile all tests by itself. Their errors are the next command's.

@@ -17,6 +17,7 @@ MVN_COPY = mkdir -p .cache && flock .cache/maven.lock mvn --batch-mode --quiet -
 KAFKA_CASES = .cache/kafka-cases-4.1.0
 SPARK_KAFKA_JARS = .cache/spark-kafka-4.0.0
 LAKE_JARS = .cache/lakes-4.0.0
+S3A_JARS = .cache/s3a-3.4.1
 MIRROR_MAKER_JARS = .cache/mirror-maker-$(KAFKA_TOOLS)
 
 JAVA_OF_ALL = $(wildcard tests/real_kafka/java/any/*.java)
@@ -24,7 +25,7 @@ JAVA_OF_NEWEST = $(wildcard tests/real_kafka/java/*.java benchmarks/java/*.java)
 JAVA_OF_TOOLS = $(wildcard benchmarks/java/tools/*.java) benchmarks/java/Peer.java
 JAVA_OF_KRAFT_3 = $(wildcard tests/real_kafka/java/zookeeper/*.java)
 
-.PHONY: kafka-jars kafka-3-jars spark-kafka-jars lake-jars mirror-maker-jars
+.PHONY: kafka-jars kafka-3-jars spark-kafka-jars lake-jars s3a-jars mirror-maker-jars
 
 kafka-jars: $(KAFKA_RELEASES:%=.cache/java/%/programs.jar) $(KAFKA_CASES)/.stamp ## fetch Apache Kafka 4.1 to 4.4, which tests and benchmarks run beside tidelog
 
@@ -33,6 +34,8 @@ kafka-3-jars: .cache/java/$(KAFKA_KRAFT_3)/programs.jar ## fetch Apache Kafka 3.
 spark-kafka-jars: $(SPARK_KAFKA_JARS)/.stamp ## fetch Spark's Kafka source, a peer in the benchmarks
 
 lake-jars: $(LAKE_JARS)/.stamp ## fetch the Iceberg and Delta formats of Spark, which the recipes of docs/spark-avro.md need
+
+s3a-jars: $(S3A_JARS)/.stamp ## fetch Hadoop's S3A, by which Spark reads object storage
 
 mirror-maker-jars: $(MIRROR_MAKER_JARS)/.stamp ## fetch Kafka's MirrorMaker 2, a peer in the benchmarks
 
@@ -45,10 +48,11 @@ mirror-maker-jars: $(MIRROR_MAKER_JARS)/.stamp ## fetch Kafka's MirrorMaker 2, a
 $(KAFKA_CASES)/.stamp: tests/real_kafka/cases/pom.xml
 $(SPARK_KAFKA_JARS)/.stamp: benchmarks/spark-kafka/pom.xml
 $(LAKE_JARS)/.stamp: tests/spark/lakes/pom.xml
+$(S3A_JARS)/.stamp: tests/spark/s3a/pom.xml
 $(MIRROR_MAKER_JARS)/.stamp: benchmarks/mirror-maker/pom.xml
 $(MIRROR_MAKER_JARS)/.stamp: MVN_SETTINGS = -Dkafka.version=$(KAFKA_TOOLS)
 
-$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp $(LAKE_JARS)/.stamp $(MIRROR_MAKER_JARS)/.stamp: | jvm
+$(KAFKA_CASES)/.stamp $(SPARK_KAFKA_JARS)/.stamp $(LAKE_JARS)/.stamp $(S3A_JARS)/.stamp $(MIRROR_MAKER_JARS)/.stamp: | jvm
 	@echo "Fetching the jars of $<"
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@$(MVN_COPY) --file $< $(MVN_SETTINGS) -DoutputDirectory=$(CURDIR)/$(@D)

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.stream.StreamSupport;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.expressions.Expression;
@@ -62,7 +63,7 @@ public final class RowPrinter {
             String text = name.asText();
             schema = schema.add(RecordTable.schema(java.util.List.of(text)).apply(0));
         }
-        ReadSettings settings = new ReadSettings(request.get("settings"));
+        ReadSettings settings = settings(request);
         long limit = request.get("limit").asLong();
         try (RecordReader reader = new RecordReader(new Split(request.get("task")), settings, schema, limit)) {
             while (reader.next()) {
@@ -74,13 +75,17 @@ public final class RowPrinter {
         }
     }
 
+    private static ReadSettings settings(JsonNode request) {
+        return new ReadSettings(request.get("settings"), new HadoopFiles(new Configuration()));
+    }
+
     private static void printAggregates(JsonNode request, PrintStream out) throws Exception {
         AggregateFunc[] functions = StreamSupport.stream(request.get("aggregates").spliterator(), false)
                 .map(name -> function(name.asText())).toArray(AggregateFunc[]::new);
         Expression[] groups = StreamSupport.stream(request.get("groups").spliterator(), false)
                 .map(name -> FieldReference.apply(name.asText())).toArray(Expression[]::new);
         HeaderAggregates aggregates = HeaderAggregates.of(new Aggregation(functions, groups));
-        ReadSettings settings = new ReadSettings(request.get("settings"));
+        ReadSettings settings = settings(request);
         try (AggregateReader reader = new AggregateReader(new Split(request.get("task")), settings, aggregates)) {
             while (reader.next()) {
                 out.println(object(reader.get(), aggregates.schema()));

@@ -41,10 +41,17 @@ def raw_rows(
     reader: LogReader, splits: Iterable[LogSplit], *, limit: int = _NO_LIMIT, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows with timestamps in microseconds, which may be beyond Python's years."""
+    for task in tasks_json(splits):
+        yield from task_rows(reader, task, limit=limit, columns=columns)
+
+
+def task_rows(
+    reader: LogReader, task: dict[str, Any], *, limit: int = _NO_LIMIT, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a task as the planner describes it, with timestamps in microseconds."""
     settings = settings_json(reader.options, reader.pruning)
     names = reader.options.arrow_schema.names if columns is None else list(columns)
-    for task in tasks_json(splits):
-        yield from printer().rows({"task": task, "settings": settings, "columns": names, "limit": limit})
+    yield from printer().rows({"task": task, "settings": settings, "columns": names, "limit": limit})
 
 
 def partial_aggregates(

@@ -39,7 +39,7 @@ def test_a_table_tells_who_reads_it(root: Path) -> None:
     for mode in Mode:
         table = ask(server, "table", options=options_of(root, mode=mode))
         assert table["onlyPython"] == (None if mode is Mode.RECORDS else f"mode {mode}")
-    assert ask(server, "table", options=options_of("s3://backup/logs"))["onlyPython"] == "object storage"
+    assert ask(server, "table", options=options_of("s3://backup/logs"))["addresses"] == ["s3://backup/logs"]
     assert ask(server, "table", options=options_of(root, columns="value,offset"))["columns"] == ["value", "offset"]
     asked: tuple[dict[str, str], ...] = (
         {},

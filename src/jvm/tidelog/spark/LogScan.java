@@ -75,7 +75,7 @@ final class LogScan implements Scan, Batch {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        ReadSettings settings = new ReadSettings(plan().get("settings"));
+        ReadSettings settings = ReadSettings.ofSession(plan().get("settings"));
         return aggregates == null
                 ? new ReaderFactory(settings, columns, limit)
                 : new AggregateReader.Factory(settings, aggregates);

@@ -174,7 +174,7 @@ final class PieceStream implements Closeable {
         }
         Segment segment = segments[number];
         boolean isPlanned = number == 0 && !isListedAgain;
-        file = new SegmentFile(piece.directory + "/" + segment.file);
+        file = SegmentFile.open(piece.directory + "/" + segment.file, settings.hadoop);
         endPosition = segment.endPosition;
         seenTo = segment.baseOffset;
         begin(isPlanned ? piece.position : 0);
@@ -234,8 +234,10 @@ final class PieceStream implements Closeable {
     /** List the directory again, and continue at the next offset. */
     private void listAgain(MissingFileException missing) {
         close();
-        PartitionListing listing = PartitionListing.of(piece);
-        if (missing != null && !piece.held && listing != null) {
+        boolean isStored = HadoopFiles.isAddress(piece.directory);
+        PartitionListing listing = isStored ? null : PartitionListing.of(piece);
+        boolean exists = isStored ? settings.hadoop.has(piece.directory) : listing != null;
+        if (missing != null && !piece.held && exists) {
             throw missing; // no owner, so no process may have rolled, deleted or compacted
         }
         retries++;

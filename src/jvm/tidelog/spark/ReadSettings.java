@@ -16,7 +16,15 @@ final class ReadSettings implements Serializable {
     /** Batches without a record at or after it are left out. */
     final long minTimestampMs;
 
-    ReadSettings(JsonNode json) {
+    /** The file systems of the directories that are addresses, or null if there are none. */
+    final HadoopFiles hadoop;
+
+    /** Return the settings of a read of the running session, which has the file systems. Called in the driver. */
+    static ReadSettings ofSession(JsonNode json) {
+        return new ReadSettings(json, json.get("readsAddresses").asBoolean() ? HadoopFiles.ofSession() : null);
+    }
+
+    ReadSettings(JsonNode json, HadoopFiles hadoop) {
         verifyChecksums = json.get("verifyChecksums").asBoolean();
         String onCorrupt = json.get("onCorrupt").asText();
         skipsDamage = !onCorrupt.equals("fail");
@@ -25,5 +33,6 @@ final class ReadSettings implements Serializable {
         controlRecords = json.get("includeControlRecords").asBoolean();
         JsonNode least = json.get("minTimestampMs");
         minTimestampMs = least.isNull() ? Long.MIN_VALUE : least.asLong();
+        this.hadoop = hadoop;
     }
 }

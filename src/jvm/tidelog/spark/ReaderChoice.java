@@ -38,16 +38,30 @@ final class ReaderChoice {
         }
         JsonNode table = Planner.running().ask(Planner.request("table")
                 .set("options", Planner.optionsOf(options.asCaseSensitiveMap())));
-        JsonNode reason = table.get("onlyPython");
-        if (reason.isNull()) {
+        String reason = reasonForPython(table);
+        if (reason == null) {
             List<String> names = new ArrayList<>();
             table.get("columns").forEach(name -> names.add(name.asText()));
             return new ReaderChoice(RecordTable.schema(names), table.get("trustsHeaders").asBoolean());
         }
         if (JVM.equals(asked) && given != null) {
-            throw new TidelogException("Option 'reader' can't be jvm: only the Python reader reads " + reason.asText());
+            throw new TidelogException("Option 'reader' can't be jvm: only the Python reader reads " + reason);
         }
         return new ReaderChoice(null, false);
+    }
+
+    /** Return the part of a table that only Python reads, or null. */
+    private static String reasonForPython(JsonNode table) {
+        if (!table.get("onlyPython").isNull()) {
+            return table.get("onlyPython").asText();
+        }
+        for (JsonNode address : table.get("addresses")) {
+            String obstacle = HadoopFiles.ofSession().obstacle(address.asText());
+            if (obstacle != null) {
+                return address.asText() + " (the session has no file system of Hadoop for it: " + obstacle + ")";
+            }
+        }
+        return null;
     }
 
     private static String checked(String text, boolean isSetting) {

@@ -98,7 +98,7 @@ final class RecordStream implements MicroBatchStream, SupportsTriggerAvailableNo
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new ReaderFactory(new ReadSettings(opened.get("settings")), columns, Long.MAX_VALUE);
+        return new ReaderFactory(ReadSettings.ofSession(opened.get("settings")), columns, Long.MAX_VALUE);
     }
 
     @Override

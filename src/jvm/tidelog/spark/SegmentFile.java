@@ -2,77 +2,70 @@ package tidelog.spark;
 
 import java.io.Closeable;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.file.AccessDeniedException;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 
-/**
- * An open {@code .log}, read with positions and never mapped: a running broker may truncate the file.
- *
- * <p>It stays readable after it was renamed or deleted. Thread rule: one thread.
- */
-final class SegmentFile implements Closeable {
-    /** A read of the operating system has at most this many bytes, because Java copies them once more. */
-    private static final int STEP_BYTES = 1024 * 1024;
-
-    private final FileChannel channel;
+/** An open {@code .log}, on a disk or in a file system of Hadoop. Thread rule: one thread. */
+abstract class SegmentFile implements Closeable {
     final String path;
 
-    /** Open the file. Throw MissingFileException if it does not exist (any more). */
     SegmentFile(String path) {
         this.path = path;
+    }
+
+    /**
+     * Open a file.
+     *
+     * @param hadoop the file systems of addresses; null if the read has none
+     * @throws MissingFileException if the file does not exist (any more)
+     */
+    static SegmentFile open(String path, HadoopFiles hadoop) {
         try {
-            channel = FileChannel.open(Path.of(path), StandardOpenOption.READ);
-        } catch (NoSuchFileException error) {
-            throw new MissingFileException("cannot open: no such file or directory", path, -1);
-        } catch (AccessDeniedException error) {
-            throw new TidelogException(TidelogException.at("cannot open: permission denied", path, -1, -1), error);
+            return HadoopFiles.isAddress(path) ? new HadoopFile(path, hadoop) : new DiskFile(path);
         } catch (IOException error) {
-            throw failure("open", error);
+            throw failure("open", path, error);
         }
     }
 
-    long size() {
-        try {
-            return channel.size();
-        } catch (IOException error) {
-            throw failure("read", error);
-        }
-    }
+    /** Return the number of bytes. Only on a disk it changes. */
+    abstract long size();
 
     /** Read up to {@code length} bytes into {@code data} at {@code at}, and return their number: fewer at the end. */
-    int read(long position, byte[] data, int at, int length) {
+    final int read(long position, byte[] data, int at, int length) {
         int done = 0;
         try {
             while (done < length) {
-                int step = Math.min(length - done, STEP_BYTES);
-                int count = channel.read(ByteBuffer.wrap(data, at + done, step), position + done);
+                int count = readSome(position + done, data, at + done, length - done);
                 if (count <= 0) {
                     break;
                 }
                 done += count;
             }
         } catch (IOException error) {
-            throw failure("read", error);
+            throw failure("read", path, error);
         }
         return done;
     }
 
-    private TidelogException failure(String action, IOException error) {
+    /** Read at least one byte, or return 0 or less at the end. */
+    abstract int readSome(long position, byte[] data, int at, int length) throws IOException;
+
+    abstract void release() throws IOException;
+
+    @Override
+    public final void close() {
+        try {
+            release();
+        } catch (IOException error) {
+            throw failure("close", path, error);
+        }
+    }
+
+    static TidelogException failure(String action, String path, IOException error) {
         return new TidelogException(
                 TidelogException.at("cannot " + action + ": " + error.getMessage(), path, -1, -1), error);
     }
 
-    @Override
-    public void close() {
-        try {
-            channel.close();
-        } catch (IOException error) {
-            throw failure("close", error);
-        }
+    static TidelogException denied(String path, IOException error) {
+        return new TidelogException(TidelogException.at("cannot open: permission denied", path, -1, -1), error);
     }
 
     /** A file of a log is not there: its owner may have renamed or deleted it. */
@@ -81,6 +74,10 @@ final class SegmentFile implements Closeable {
 
         MissingFileException(String sentence, String path, long offset) {
             super(TidelogException.at(sentence, path, -1, offset));
+        }
+
+        static MissingFileException atOpening(String path) {
+            return new MissingFileException("cannot open: no such file or directory", path, -1);
         }
     }
 }

@@ -7,7 +7,7 @@ request has an ``id`` and a ``request``, and the other fields of its row. A repl
 ==========================  ========================================  ===============================================
 request                     fields                                    result
 ==========================  ========================================  ===============================================
-``table``                   options                                   columns, trustsHeaders, onlyPython: null or reason
+``table``                   options                                   columns, trustsHeaders, addresses, onlyPython
 ``plan``                    options, filters                          settings, tasks
 ``stream_open``             options                                   stream, settings, and the limits of a batch
 ``stream_initial``          stream                                    a position
@@ -147,10 +147,13 @@ def _table(request: Request) -> dict[str, Any]:
     reason = None
     if options.mode is not Mode.RECORDS:
         reason = f"mode {options.mode}"
-    elif any(is_url(name) for name in options.log_dirs):
-        reason = "object storage"
     columns = [column.name for column in options.wanted_columns]
-    return {"columns": columns, "onlyPython": reason, "trustsHeaders": options.trusts_headers}
+    return {
+        "columns": columns,
+        "onlyPython": reason,
+        "addresses": [name for name in options.log_dirs if is_url(name)],
+        "trustsHeaders": options.trusts_headers,
+    }
 
 
 def _plan(request: Request) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tidelog.spark.read.options import ReadOptions
 from tidelog.spark.read.pruning import Pruning
 from tidelog.spark.read.split import LogSplit, Piece
 from tidelog.spark.read.splitting import PLANNING_THREADS
+from tidelog.storage.fs import is_url
 from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.transaction_scan import AbortedRanges
 from tidelog.storage.log.view.view_state import ViewSegment
@@ -29,6 +30,7 @@ def settings_json(options: ReadOptions, pruning: Pruning) -> dict[str, Any]:
         "failOnDataLoss": options.fail_on_data_loss,
         "includeControlRecords": options.include_control_records,
         "minTimestampMs": pruning.min_timestamp_ms,
+        "readsAddresses": any(map(is_url, options.log_dirs)),
     }
 
 
