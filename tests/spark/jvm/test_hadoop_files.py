@@ -58,7 +58,7 @@ def test_a_missing_segment(tmp_path: Path, fails: str) -> None:
     path = Path(piece["directory"]) / name
     piece["directory"] = f"file://{piece['directory']}"
     path.unlink()
-    with pytest.raises(FileMissingError, match=f"cannot open: no such file or directory .file file:///.*/{name}"):
+    with pytest.raises(FileMissingError, match=rf"cannot open: no such file or directory \(file file:///.*/{name}"):
         list(task_rows(reader, tasks[0]))
 
 
@@ -72,7 +72,7 @@ def test_damage_is_named_by_its_address(tmp_path: Path) -> None:
     data[100] ^= 1
     path.write_bytes(data)
     piece["directory"] = f"file://{piece['directory']}"
-    with pytest.raises(CorruptRecordError, match="the CRC of a batch does not match .*file file:///"):
+    with pytest.raises(CorruptRecordError, match=r"the CRC of a batch does not match .*file file:///"):
         list(task_rows(reader, tasks[0]))
 
 

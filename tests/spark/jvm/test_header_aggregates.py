@@ -143,6 +143,11 @@ def test_aborted_transactions_and_markers_do_not_count(tmp_path: Path) -> None:
     assert compare(tmp_path, OF_OFFSETS, includeControlRecords="true") == {(): (7, 0, 6)}
 
 
+def test_a_group_without_records_has_no_row(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [data(0, 3, producer_id=1), marker(3, False, producer_id=1)])
+    assert compare(tmp_path, OF_OFFSETS, kafka__isolation__level="read_committed") == {}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_batches_of_any_size(tmp_path: Path, seed: int) -> None:
     """Small batches are read, and the records of large ones are passed over, except those of opened batches."""
