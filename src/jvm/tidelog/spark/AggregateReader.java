@@ -66,16 +66,16 @@ final class AggregateReader implements PartitionReader<InternalRow> {
                 new PieceStream(piece, settings, damage, batch -> aggregates.needRecords(piece, batch, found))) {
             while (stream.nextChunk()) {
                 while (stream.nextBatch()) {
-                    add(piece, stream, found);
+                    add(stream, found);
                 }
             }
         }
         return found;
     }
 
-    private void add(Piece piece, PieceStream stream, Extremes found) {
+    private void add(PieceStream stream, Extremes found) {
         BatchHeader batch = stream.chunk().batch;
-        if (!aggregates.needRecords(piece, batch, found)) {
+        if (!stream.isOpen()) {
             found.add(batch);
             return;
         }

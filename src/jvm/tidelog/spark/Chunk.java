@@ -167,5 +167,4 @@ final class Chunk {
         isLast = true;
         return ended(kind);
     }
-
 }

@@ -24,11 +24,12 @@ final class HadoopFile extends SegmentFile {
     HadoopFile(String address, HadoopFiles hadoop) throws IOException {
         super(address);
         try {
-            FileSystem files = hadoop.of(address);
-            FileStatus status = files.getFileStatus(hadoop.path(address));
+            Path path = hadoop.path(address);
+            FileSystem files = hadoop.of(path);
+            FileStatus status = files.getFileStatus(path);
             size = status.getLen();
             stream = FutureIO.awaitFuture(
-                    files.openFile(status.getPath()).withFileStatus(status).opt(POLICY, "sequential").build());
+                    files.openFile(path).withFileStatus(status).opt(POLICY, "sequential").build());
         } catch (FileNotFoundException error) {
             throw MissingFileException.atOpening(address);
         } catch (AccessControlException error) {

@@ -38,7 +38,8 @@ final class HadoopFiles implements Serializable {
     /** Return null if a directory can be reached, otherwise the reason. This asks its file system. */
     String obstacle(String directory) {
         try {
-            return of(directory).getFileStatus(path(directory)).isDirectory() ? null : "it is no directory";
+            Path path = path(directory);
+            return of(path).getFileStatus(path).isDirectory() ? null : "it is no directory";
         } catch (IOException | RuntimeException | LinkageError error) {
             return error.toString(); // a file system's class may be missing, or refuse its settings
         }
@@ -48,8 +49,8 @@ final class HadoopFiles implements Serializable {
         return obstacle(directory) == null;
     }
 
-    FileSystem of(String address) throws IOException {
-        return path(address).getFileSystem(configuration.value());
+    FileSystem of(Path path) throws IOException {
+        return path.getFileSystem(configuration.value());
     }
 
     /** Return Hadoop's path of an address. Throw IllegalArgumentException for a chain, such as simplecache::s3. */

@@ -13,7 +13,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One read of a table. The planner is asked once, when Spark wants the tasks. */
 final class LogScan implements Scan, Batch {
-    private final StructType table;
     private final StructType columns;
     private final CaseInsensitiveStringMap options;
     private final ArrayNode filters;
@@ -24,9 +23,8 @@ final class LogScan implements Scan, Batch {
 
     /** {@code aggregates} is null if the scan returns records. */
     LogScan(
-            StructType table, StructType columns, CaseInsensitiveStringMap options, ArrayNode filters, long limit,
+            StructType columns, CaseInsensitiveStringMap options, ArrayNode filters, long limit,
             HeaderAggregates aggregates) {
-        this.table = table;
         this.columns = columns;
         this.options = options;
         this.filters = filters;

@@ -23,7 +23,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class LogScanBuilder
         implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
                 SupportsPushDownAggregates {
-    private final StructType table;
     private final CaseInsensitiveStringMap options;
     private final boolean trustsHeaders;
     private final ArrayNode filters = Planner.JSON.createArrayNode();
@@ -34,7 +33,6 @@ final class LogScanBuilder
     private HeaderAggregates aggregates;
 
     LogScanBuilder(StructType table, CaseInsensitiveStringMap options, boolean trustsHeaders) {
-        this.table = table;
         this.options = options;
         this.trustsHeaders = trustsHeaders;
         columns = table;
@@ -83,6 +81,6 @@ final class LogScanBuilder
 
     @Override
     public Scan build() {
-        return new LogScan(table, columns, options, filters, limit, aggregates);
+        return new LogScan(columns, options, filters, limit, aggregates);
     }
 }

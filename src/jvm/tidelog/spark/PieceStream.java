@@ -36,6 +36,7 @@ final class PieceStream implements Closeable {
     private long seenTo;
     private int retries;
     private boolean isDone;
+    private boolean isOpen;
 
     /** The first offset that was neither delivered nor skipped yet. */
     private long nextOffset;
@@ -60,6 +61,11 @@ final class PieceStream implements Closeable {
 
     Chunk chunk() {
         return chunk;
+    }
+
+    /** Return True if the current batch's records were read, although only headers are read in general. */
+    boolean isOpen() {
+        return isOpen;
     }
 
     String path() {
@@ -98,7 +104,8 @@ final class PieceStream implements Closeable {
     boolean nextBatch() {
         BatchHeader batch = chunk.batch;
         while (!isDone && file != null && chunk.nextBatch()) {
-            String fault = needsRecords(batch) && !chunk.openBatch() ? Stop.PARTIAL.reason : faultOf(batch);
+            isOpen = needsRecords(batch);
+            String fault = isOpen && !chunk.openBatch() ? Stop.PARTIAL.reason : faultOf(batch);
             if (fault != null) {
                 corrupt(chunk.batchPosition(), fault);
                 return false;
