@@ -6,6 +6,7 @@ aggregate in the plan.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -165,12 +166,18 @@ def test_batches_of_any_size(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_logs_of_every_format(tmp_path: Path, seed: int) -> None:
+    """Headers need not show the damage that the Python reader finds: the aggregates are results, or an error."""
     damaged_log(tmp_path, seed)
-    isolation = ("read_uncommitted", "read_committed")[seed % 2]
+    given: dict[str, Any] = {"kafka__isolation__level": ("read_uncommitted", "read_committed")[seed % 2]}
+    reader = reader_of(tmp_path, **given)
+    splits = splits_of(reader)
     try:
-        compare(tmp_path, OF_OFFSETS, kafka__isolation__level=isolation)
+        list(python_rows(reader, splits))
     except TidelogError:
-        pytest.skip("the Python reader finds damage, which headers need not show")
+        with contextlib.suppress(TidelogError):
+            list(partial_aggregates(reader, splits, OF_OFFSETS))
+    else:
+        compare(tmp_path, OF_OFFSETS, **given)
 
 
 def test_records_without_need_are_not_checked(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,8 @@ from tidelog.model import ConfigError, TopicPartition
 from tidelog.protocol.api_key import ApiKey
 from tidelog.protocol.errors import ErrorCode
 from tidelog.replication import BrokerState
+from tidelog.server.broker import Broker
+from tidelog.server.forwarding_dispatcher import ForwardingDispatcher
 from tidelog.server.metadata.features import SUPPORTED
 
 OFTEN = {"broker_heartbeat_interval_ms": "300"}
@@ -62,6 +66,33 @@ def test_a_broker_registers_catches_up_and_serves(tmp_path: Path) -> None:
             assert assigned.directories[0].id_ == broker.logs.online[0].id
             controller.append(removal())
             await until(lambda: broker.logs.log(TopicPartition("t", 0)) is None)
+
+    run(work)
+
+
+def test_clients_are_served_only_once_the_image_shows_the_broker_unfenced(tmp_path: Path) -> None:
+    """A client that sees a cluster without brokers first may wait for its next refresh of metadata, five minutes."""
+
+    async def work() -> None:
+        async with ScriptedController() as controller:
+            unfence = controller.handlers[HEARTBEAT]
+
+            def unfence_unseen(request: Any) -> Mapping[str, Any]:
+                controller.is_paused = controller.is_paused or not request.want_fence
+                return unfence(request)
+
+            controller.handlers[HEARTBEAT] = unfence_unseen
+            config = broker_config(tmp_path, [controller], **OFTEN)
+            format_directory(config)
+            broker = Broker(config, ForwardingDispatcher)
+            starting = asyncio.ensure_future(broker.start())
+            await until(lambda: sum(not one.want_fence for one in controller.of(HEARTBEAT)) > 1)
+            assert not starting.done()
+            controller.handlers[HEARTBEAT] = unfence
+            controller.is_paused = False
+            await starting
+            assert not broker.metadata.image.brokers[BROKER].is_fenced
+            await broker.stop()
 
     run(work)
 

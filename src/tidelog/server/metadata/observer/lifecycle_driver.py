@@ -81,7 +81,7 @@ class LifecycleDriver(CoreDriver[LifecycleCommand]):
         self._node_id = node_id
         self._on_stop = on_stop
         self._forget_failures()
-        self._state_changed = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def _due_ms(self) -> int | None:
@@ -94,7 +94,12 @@ class LifecycleDriver(CoreDriver[LifecycleCommand]):
     async def reach(self, *states: BrokerState) -> None:
         """Return once the broker is in one of the states."""
         while self.core.state not in states:
-            await self._state_changed.wait()
+            await self._changed.wait()
+
+    async def be_visible(self) -> None:
+        """Return once the published image has this broker unfenced. Until then its clients would see no brokers."""
+        while (own := self._published.image.brokers.get(self._node_id)) is None or own.is_fenced:
+            await self._changed.wait()
 
     def follow(self, change: MetadataChange) -> None:
         """See a change of this broker's registration, and of the metadata.version; a listener of the metadata."""
@@ -103,6 +108,11 @@ class LifecycleDriver(CoreDriver[LifecycleCommand]):
             own = image.brokers.get(self._node_id)
             log_dirs, version = None if own is None else own.log_dirs, image.metadata_version
             self.post(lambda now_ms: self.core.see_registration(log_dirs, version, now_ms))
+            self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _carry_out(self, command: LifecycleCommand) -> Iterable[LifecycleCommand]:
         match command:
@@ -112,8 +122,7 @@ class LifecycleDriver(CoreDriver[LifecycleCommand]):
                 self._spawn(self._send_heartbeat(number, heartbeat, deadline_ms))
             case EnterState(state):
                 _log.info("The broker is in state %s", state.name)
-                self._state_changed.set()
-                self._state_changed = asyncio.Event()
+                self._notify()
             case StopBroker(reason):
                 self._on_stop(reason + (f" ({self._last_error})" if self._last_error else ""))
         return ()

@@ -5,7 +5,8 @@ call                  what happens
 ====================  =================================================================================================
 ``load``              the metadata log is opened; the observer and the lifecycle begin; the call returns once the broker
                       is registered and has caught up, and the image stands still from then on
-``join``              the image goes on; the broker asks for its unfencing, and the call returns once it is RUNNING
+``join``              the image goes on; the broker asks for its unfencing, and the call returns once it is RUNNING and
+                      the image shows it unfenced
 ``give_up_start``     ``load`` and ``join`` end with StartGivenUpError
 ``hand_over``         a controlled shutdown: the call returns once the controller lets the broker stop, or after 5 min
 ``leave``, ``close``  no heartbeat follows; connections and the log are closed
@@ -186,6 +187,7 @@ class ObservedMetadata:
             await self.report_cordoned_directories(own.cordoned)
         lifecycle.post(lifecycle.core.set_ready_to_unfence)
         await self._reach(lifecycle, BrokerState.RUNNING)
+        await self._unless_failed(lifecycle.be_visible())
 
     def give_up_start(self) -> None:
         if not self._failure.done():
@@ -386,7 +388,10 @@ class ObservedMetadata:
 
     async def _reach(self, lifecycle: LifecycleDriver, *states: BrokerState) -> None:
         """Return once the broker is in one of the states. Raise the failure if there is one before."""
-        reached = self._loop.create_task(lifecycle.reach(*states))
+        await self._unless_failed(lifecycle.reach(*states))
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        reached = self._loop.create_task(work)
         awaited: list[asyncio.Future[Any]] = [reached, self._failure]
         try:
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
