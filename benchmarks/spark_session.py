@@ -26,7 +26,8 @@ CONNECTOR = ROOT / ".cache" / f"spark-kafka-{pyspark.__version__}"
 SELECTS = {
     "values": ("sum(length(value))",),
     "count": ("count(1) * 250",),
-    "bounds": ("count(1) * 250", "min(offset)", "max(offset)", "min(timestamp)", "max(timestamp)"),
+    "bounds": ("count(1) * 250", "min(offset)", "max(offset)", "max(timestamp)"),
+    "earliest": ("count(1) * 250", "min(timestamp)"),
 }
 
 

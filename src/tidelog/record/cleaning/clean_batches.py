@@ -40,6 +40,7 @@ from tidelog.kernel import BatchTable, FilteredBatches, OffsetMap, filter_batche
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, Retention
 from tidelog.record.attributes import codec_of
 from tidelog.record.batch_header import ATTRIBUTES_AT, V2_HEADER_BYTES
+from tidelog.record.cleaning.codec_turns import turn
 from tidelog.record.cleaning.opened_batches import opened_parts
 from tidelog.record.compression import compress
 from tidelog.record.record_size import MAX_RECORD_BYTES
@@ -132,8 +133,11 @@ def _nothing_stays(table: BatchTable, decisions: BatchRetention) -> CleanedBatch
 
 def _packed(filtered: FilteredBatches) -> Buffer:
     view = memoryview(filtered.data)
-    packed = [
-        compress(codec_of(view[start + ATTRIBUTES_AT + 1]), view[start + V2_HEADER_BYTES : end])
-        for start, end in filtered.unpacked.tolist()
-    ]
+    spans = filtered.unpacked.tolist()
+    codecs = [codec_of(view[start + ATTRIBUTES_AT + 1]) for start, _ in spans]
+    with turn(codecs[0], len(spans), sum(end - start for start, end in spans)):
+        packed = [
+            compress(codec, view[start + V2_HEADER_BYTES : end])
+            for codec, (start, end) in zip(codecs, spans, strict=True)
+        ]
     return pack_batches(filtered, packed)

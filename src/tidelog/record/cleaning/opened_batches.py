@@ -27,6 +27,7 @@ from tidelog.kernel import BatchTable, open_lz4_frames
 from tidelog.model import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
 from tidelog.record.attributes import CODEC_MASK, LZ4
 from tidelog.record.batch_header import V2_HEADER_BYTES
+from tidelog.record.cleaning.codec_turns import turn
 from tidelog.record.codec.limit import MAX_DECOMPRESSED_BYTES
 from tidelog.record.compression import decompress
 from tidelog.record.legacy import read_messages
@@ -99,21 +100,23 @@ class _Opening:
         opened: list[tuple[int, Buffer]] = []
         size = 0
         while len(self.rows) and size < PART_BYTES:
-            frames = self._frames_ahead()
             done = len(opened)
-            if len(frames):
-                size += self._open_frames(frames, PART_BYTES - size, opened)
-            else:
-                size += self._open(int(self.rows[0]), opened)
+            ahead, are_frames = self._ahead()
+            open_rows = self._open_frames if are_frames else self._open_each
+            size += open_rows(ahead, PART_BYTES - size, opened)
             self.rows = self.rows[len(opened) - done :]
         return opened
 
-    def _frames_ahead(self) -> npt.NDArray[np.int64]:
-        """Return the rows up to the next one without LZ4."""
+    def _ahead(self) -> tuple[npt.NDArray[np.int64], bool]:
+        """Return the next rows of one kind, and whether they are LZ4 frames."""
         after = np.searchsorted(self._others, self.rows[0])
-        if after == len(self._others):
-            return self.rows
-        return self.rows[: np.searchsorted(self.rows, self._others[after])]
+        others = self._others[after : after + len(self.rows)]
+        differ = np.flatnonzero(self.rows[: len(others)] != others)
+        if len(others) == 0:
+            return self.rows, True
+        if len(differ) == 0 or differ[0]:
+            return self.rows[: differ[0] if len(differ) else len(others)], False
+        return self.rows[: np.searchsorted(self.rows, others[0])], True
 
     def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
         """Open rows up to ``enough_bytes`` and add them to ``opened``; return their size in bytes."""
@@ -133,6 +136,17 @@ class _Opening:
                 opened.append((row, data[done:end]))
                 done = end
         return size + done
+
+    def _open_each(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
+        """Open rows one by one as ``_open_frames`` does."""
+        size = 0
+        codec = int(self._table.attributes[rows[0]]) & CODEC_MASK
+        with turn(codec, len(rows), int(self._table.size[rows].sum())):
+            for row in rows.tolist():
+                size += self._open(row, opened)
+                if size >= enough_bytes:
+                    break
+        return size
 
     def _open(self, row: int, opened: list[tuple[int, Buffer]]) -> int:
         table = self._table
