@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -415,3 +417,56 @@ def test_tasks_have_their_last_and_next_runs() -> None:
     finally:
         go_on.set()
         scheduler.shutdown()
+
+
+def with_idle_threads(scheduler: ThreadScheduler, count: int) -> None:
+    """Let the scheduler start ``count`` threads, which are then idle."""
+    together = threading.Barrier(count + 1)
+
+    def meet() -> None:
+        together.wait(SOON)
+
+    for _ in range(count):
+        scheduler.schedule("together", meet)
+    together.wait(SOON)
+
+
+def test_a_due_task_wakes_few_of_the_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = ThreadScheduler(10)
+    scheduler.startup()
+    with_idle_threads(scheduler, 10)
+    assert scheduler._pool is not None
+    changed, waits, runs = scheduler._pool._changed, [], []
+    wait = changed.wait
+
+    def counted(timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        return wait(timeout)
+
+    monkeypatch.setattr(changed, "wait", counted)
+    scheduler.schedule("often", lambda: runs.append(1), period_ms=2)
+    wait_for(lambda: len(runs) >= 100)
+    scheduler.shutdown()
+    assert len(waits) < 4 * len(runs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_task_is_forgotten_whichever_thread_keeps_the_time(seed: int) -> None:
+    scheduler = ThreadScheduler(5)
+    scheduler.startup()
+    done: list[int] = []
+
+    def add(first: int) -> None:
+        chance = random.Random(seed * 10 + first)
+        for number in range(first, first + 50):
+            scheduler.schedule("one", partial(done.append, number), delay_ms=chance.randrange(30))
+            time.sleep(chance.choice([0, 0, 0.001, 0.02]))
+
+    adding = [threading.Thread(target=add, args=(first,)) for first in (0, 50, 100)]
+    for thread in adding:
+        thread.start()
+    for thread in adding:
+        thread.join()
+    wait_for(lambda: len(done) == 150)
+    scheduler.shutdown()
+    assert sorted(done) == list(range(150))

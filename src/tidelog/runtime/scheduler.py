@@ -219,8 +219,9 @@ class PoolTask:
 class TaskPool:
     """The threads and waiting tasks of a ThreadScheduler, from one ``startup`` to its ``shutdown``.
 
-    A thread that takes a task wakes an idle thread, or starts a new one, to wait for the next task. Threads wait on one
-    condition, which guards all changing state.
+    One idle thread keeps the time: it waits until the next task is due. The others wait until a thread that takes a
+    task wakes one of them to keep the time. If all are busy, it starts a new one. Threads wait on one condition, which
+    guards all changing state.
     """
 
     def __init__(self, limit: int, clock: Clock, errors: RepeatedErrors) -> None:
@@ -233,6 +234,8 @@ class TaskPool:
         """The runs by task name. Names are constants of the code, so they are few."""
         self._threads: set[threading.Thread] = set()
         self._idle = 0
+        self._timekeeper: threading.Thread | None = None
+        """The idle thread that waits for the next task. None if the next one has changed, so that another must wait."""
         self._stopped = False
         self._tasks_made = 0
         self._threads_made = 0
@@ -241,7 +244,7 @@ class TaskPool:
         with self._changed:
             task = PoolTask(self, name, work, due_ms, period_ms, self._tasks_made)
             self._tasks_made += 1
-            heapq.heappush(self._waiting, task)
+            self._push(task)
             try:
                 self._wake_or_start_thread()
             except RuntimeError:  # no thread exists, and none can be started
@@ -297,13 +300,20 @@ class TaskPool:
     def forget(self) -> None:
         """Reset the pool in a forked child, where a thread of the parent may have held the lock."""
         self._changed = threading.Condition()
+        self._timekeeper = None
         self._waiting.clear()
+
+    def _push(self, task: PoolTask) -> None:
+        heapq.heappush(self._waiting, task)
+        if self._waiting[0] is task:
+            self._timekeeper = None  # it waits for a later task
 
     def _wake_or_start_thread(self) -> None:
         if not self._waiting:
             return
         if self._idle:
-            self._changed.notify()
+            if self._timekeeper is None:
+                self._changed.notify()
         elif len(self._threads) < self._limit:
             thread = threading.Thread(target=self._run, name=f"tidelog-scheduler-{self._threads_made}", daemon=True)
             try:
@@ -326,6 +336,7 @@ class TaskPool:
 
     def _take(self) -> PoolTask | None:
         """Wait for the next due task. Return None if this thread must end."""
+        own = threading.current_thread()
         with self._changed:
             while not self._stopped and len(self._threads) <= self._limit:
                 wait_ms = self._waiting[0].due_ms - self._clock.monotonic_ms() if self._waiting else _LONGEST_WAIT_MS
@@ -337,9 +348,15 @@ class TaskPool:
                     self._wake_or_start_thread()
                     return task
                 self._idle += 1
-                self._changed.wait(min(wait_ms, _LONGEST_WAIT_MS) / 1000)
+                if self._timekeeper is None:
+                    self._timekeeper = own
+                    self._changed.wait(min(wait_ms, _LONGEST_WAIT_MS) / 1000)
+                else:
+                    self._changed.wait()
                 self._idle -= 1
-            self._threads.discard(threading.current_thread())
+                if self._timekeeper is own:
+                    self._timekeeper = None
+            self._threads.discard(own)
             self._wake_or_start_thread()
             return None
 
@@ -351,4 +368,4 @@ class TaskPool:
                 return
             late_ms = max(0, self._clock.monotonic_ms() - task.due_ms)
             task.due_ms += (late_ms // task.period_ms + 1) * task.period_ms
-            heapq.heappush(self._waiting, task)  # no wake-up: this thread looks at the heap next
+            self._push(task)  # no wake-up: this thread looks at the heap next

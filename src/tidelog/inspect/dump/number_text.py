@@ -51,20 +51,19 @@ class LineText(NamedTuple):
 def line_text(count: int, parts: Sequence[Part]) -> LineText:
     """Build the lines of ``count`` rows. Texts are ASCII, and every number column has ``count`` rows."""
     laid_out = [_constant(part) if count else "" for part in parts]
-    width = sum(_width(part) for part in laid_out)
-    matrix = np.zeros((count, width), np.uint8)
+    row = b"".join(part.encode("ascii") if isinstance(part, str) else bytes(_width(part)) for part in laid_out)
+    width = len(row)
+    data = bytearray(row) * count
+    matrix = np.frombuffer(data, np.uint8).reshape(count, width)
     padding = np.zeros(count, np.int64)
     at = 0
     for part in laid_out:
         end = at + _width(part)
-        if isinstance(part, str):
-            matrix[:, at:end] = np.frombuffer(part.encode("ascii"), np.uint8)
-        elif isinstance(part, Choice):
+        if isinstance(part, Choice):
             padding += _write_choice(matrix, at, end, part)
-        else:
+        elif not isinstance(part, str):
             padding += _write_numbers(matrix, at, end, part)
         at = end
-    data = matrix.tobytes()
     starts = np.arange(count + 1, dtype=np.int64) * width
     if padding.any():
         data = data.translate(None, b"\0")
