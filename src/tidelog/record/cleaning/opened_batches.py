@@ -92,9 +92,8 @@ class _Opening:
         self._max_record_bytes = max_record_bytes
         self._starts = table.position - base_position
         self._ends = self._starts + table.size
-        is_lz4 = (table.attributes & np.int16(CODEC_MASK) == LZ4) & (table.magic == 2)
-        self._others = rows[~is_lz4[rows]]
-        """The rows that the kernel cannot open."""
+        self._are_frames = (table.attributes & np.int16(CODEC_MASK) == LZ4) & (table.magic == 2)
+        """A mask of all rows: True for LZ4 frames, which the kernel may open."""
 
     def next_part(self) -> list[tuple[int, Buffer]]:
         opened: list[tuple[int, Buffer]] = []
@@ -109,14 +108,9 @@ class _Opening:
 
     def _ahead(self) -> tuple[npt.NDArray[np.int64], bool]:
         """Return the next rows of one kind, and whether they are LZ4 frames."""
-        after = np.searchsorted(self._others, self.rows[0])
-        others = self._others[after : after + len(self.rows)]
-        differ = np.flatnonzero(self.rows[: len(others)] != others)
-        if len(others) == 0:
-            return self.rows, True
-        if len(differ) == 0 or differ[0]:
-            return self.rows[: differ[0] if len(differ) else len(others)], False
-        return self.rows[: np.searchsorted(self.rows, others[0])], True
+        kinds = self._are_frames[self.rows]
+        others = np.flatnonzero(kinds != kinds[0])
+        return self.rows[: others[0]] if len(others) else self.rows, bool(kinds[0])
 
     def _open_frames(self, rows: npt.NDArray[np.int64], enough_bytes: int, opened: list[tuple[int, Buffer]]) -> int:
         """Open rows up to ``enough_bytes`` and add them to ``opened``; return their size in bytes."""
