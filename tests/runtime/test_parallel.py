@@ -48,6 +48,30 @@ def test_an_error_stops_the_running_calls_and_those_that_wait() -> None:
     assert len(begun) < 100
 
 
+def test_later_calls_do_not_hide_the_error_of_an_earlier_item() -> None:
+    """Item 2 fails at once. Item 0 is still running, and the run waits for its error."""
+    failed, stopped = threading.Event(), threading.Event()
+
+    def work(number: int) -> None:
+        if number == 2:
+            failed.set()
+            raise ValueError("item 2")
+        if number == 0:
+            assert failed.wait(60)
+            time.sleep(0.05)
+            assert not stopped.is_set()
+            raise ValueError("item 0")
+
+    with pytest.raises(ValueError, match="item 0"):
+        run_parallel(work, range(3), name="t", threads=2, stop=stopped.set)
+
+
+def test_no_items_have_no_results() -> None:
+    assert run_parallel(str, [], name="t") == []
+    assert run_groups(str, []) == []
+    assert run_groups(str, [ThreadGroup("first", 2, []), ThreadGroup("second", 2, [7])]) == ["7"]
+
+
 def test_groups_have_threads_of_their_own() -> None:
     names: dict[int, set[str]] = {0: set(), 1: set()}
     together = threading.Barrier(4, timeout=60)

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The survey of partition directories: names, sizes, the bytes of small files, and the end of the last segment.
+"""The survey of partition directories: names, sizes, small files, the ends of indexes and of the last segment.
 
 Loading a log of a few segments is mostly system calls and small reads. One call does them for many directories without
 the GIL, so that another thread can build the logs meanwhile. Anything unusual is left to the loader: a directory or a
@@ -55,12 +55,15 @@ cdef enum:
     DIGITS = 20
     NOT_READ = -1
     INDEX_ENTRY = 8
+    TIME_INDEX_ENTRY = 12
 
 cdef struct Entry:
     Py_ssize_t name  # where the name begins in the arena; it ends with a zero
     int64_t size  # -1 for anything but a regular file
     Py_ssize_t content  # where the bytes begin in the arena, or NOT_READ
+    Py_ssize_t content_size
     bint is_lock
+    bint is_index
 
 cdef struct Directory:
     int error
@@ -77,13 +80,17 @@ cdef struct Arena:
     Py_ssize_t entries_room
 
 
-def survey_directories(list directories, list small_files, list locks):
+def survey_directories(list directories, list small_files, list locks, bint index_ends):
     """Return a tuple for each directory, or None if it cannot be listed.
 
     First comes a dict with the size of each file in bytes, -1 for anything but a regular file. Then comes a dict with the
-    bytes of the files in ``small_files`` and of the newest producer snapshot, if they have at most 4096 bytes. The last
-    is the end offset of the last segment, -1 if it is unknown. ``locks`` are the files that this process has locked, as
-    (device, inode): to open and close one of them would release its lock.
+    bytes of the files in ``small_files`` and of the newest producer snapshot, if they have at most 4096 bytes. The third
+    is the end offset of the last segment, -1 if it is unknown. The last is a dict with the first and the last entry of
+    each offset and time index, if ``index_ends``, else it is empty. A partial entry at the end of the file follows. An
+    index of fewer entries is there completely.
+
+    ``locks`` are the files that this process has locked, as (device, inode): to open and close one of them would release
+    its lock.
     """
     cdef list paths = [fsencode(directory) for directory in directories]
     cdef list names = [fsencode(name) for name in small_files]
@@ -109,7 +116,7 @@ def survey_directories(list directories, list small_files, list locks):
         small[len(names)] = NULL
         for i in range(len(locks)):
             held[2 * i], held[2 * i + 1] = locks[i]
-        if survey_all(path, count, small, held, len(locks), &arena, found) < 0:
+        if survey_all(path, count, small, held, len(locks), index_ends, &arena, found) < 0:
             raise MemoryError()
         return [None if found[i].error else surveyed(&arena, &found[i]) for i in range(count)]
     finally:
@@ -122,6 +129,7 @@ def survey_directories(list directories, list small_files, list locks):
 cdef tuple surveyed(const Arena* arena, const Directory* directory):
     cdef dict sizes = {}
     cdef dict contents = {}
+    cdef dict ends = {}
     cdef Py_ssize_t i
     cdef const Entry* entry
     for i in range(directory.first, directory.first + directory.count):
@@ -129,26 +137,27 @@ cdef tuple surveyed(const Arena* arena, const Directory* directory):
         name = PyUnicode_DecodeFSDefault(arena.bytes + entry.name)
         sizes[name] = entry.size
         if entry.content != NOT_READ:
-            contents[name] = PyBytes_FromStringAndSize(arena.bytes + entry.content, entry.size)
-    return sizes, contents, directory.end_offset
+            content = PyBytes_FromStringAndSize(arena.bytes + entry.content, entry.content_size)
+            (ends if entry.is_index else contents)[name] = content
+    return sizes, contents, directory.end_offset, ends
 
 
 cdef int survey_all(
     const char** path, Py_ssize_t count, const char** small, const unsigned long long* held, Py_ssize_t locks,
-    Arena* arena, Directory* found
+    bint index_ends, Arena* arena, Directory* found
 ) noexcept:
     """Survey each directory. Return -1 if memory is lacking."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(count):
-            if survey_one(path[i], small, held, locks, arena, &found[i]) < 0:
+            if survey_one(path[i], small, held, locks, index_ends, arena, &found[i]) < 0:
                 return -1
     return 0
 
 
 cdef int survey_one(
-    const char* path, const char** small, const unsigned long long* held, Py_ssize_t locks, Arena* arena,
-    Directory* found
+    const char* path, const char** small, const unsigned long long* held, Py_ssize_t locks, bint index_ends,
+    Arena* arena, Directory* found
 ) noexcept nogil:
     cdef DIR* opened = opendir(path)
     cdef dirent* listed
@@ -169,7 +178,7 @@ cdef int survey_one(
                 break
     found.count = arena.count - found.first
     if done == 0 and not found.error:
-        done = read_files(arena, dirfd(opened), small, found)
+        done = read_files(arena, dirfd(opened), small, index_ends, found)
     closedir(opened)
     return done
 
@@ -188,7 +197,7 @@ cdef int add_entry(
             return -1
         arena.entries = entry
     entry = &arena.entries[arena.count]
-    entry.name, entry.size, entry.content, entry.is_lock = arena.size, -1, NOT_READ, False
+    entry.name, entry.size, entry.content, entry.is_lock, entry.is_index = arena.size, -1, NOT_READ, False, False
     if fstatat(directory, name, &status, 0):
         if system.errno != system.ENOENT and system.errno != system.ELOOP:
             error[0] = system.errno
@@ -218,14 +227,18 @@ cdef bint reserve(Arena* arena, Py_ssize_t size) noexcept nogil:
     return True
 
 
-cdef int read_files(Arena* arena, int directory, const char** small, Directory* found) noexcept nogil:
-    """Read the small files, the newest snapshot, and the end of the last segment."""
+cdef int read_files(
+    Arena* arena, int directory, const char** small, bint index_ends, Directory* found
+) noexcept nogil:
+    """Read the small files, the newest snapshot, the ends of the indexes, and the end of the last segment."""
     cdef Entry* snapshot = newest(arena, found, b".snapshot")
     cdef Entry* log = newest(arena, found, b".log")
     cdef Py_ssize_t i, k
     if snapshot != NULL and read_entry(arena, directory, snapshot) < 0:
         return -1
     for i in range(found.first, found.first + found.count):
+        if index_ends and read_index_ends(arena, directory, &arena.entries[i]) < 0:
+            return -1
         k = 0
         while small[k] != NULL:
             if strcmp(arena.bytes + arena.entries[i].name, small[k]) == 0:
@@ -276,8 +289,42 @@ cdef int read_entry(Arena* arena, int directory, Entry* entry) noexcept nogil:
     if fd < 0:
         return 0
     if pread(fd, arena.bytes + arena.size, MOST_BYTES + 1, 0) == entry.size:
-        entry.content = arena.size
-        arena.size += entry.size
+        keep(arena, entry, entry.size)
+    close(fd)
+    return 0
+
+
+cdef void keep(Arena* arena, Entry* entry, Py_ssize_t size) noexcept nogil:
+    """Keep the bytes that were read to the end of the arena."""
+    entry.content, entry.content_size = arena.size, size
+    arena.size += size
+
+
+cdef int read_index_ends(Arena* arena, int directory, Entry* entry) noexcept nogil:
+    """Read the first and the last entry of an index, with a partial entry after it. It stays unread if that fails."""
+    cdef const char* name = arena.bytes + entry.name
+    cdef Py_ssize_t unit = 0
+    cdef Py_ssize_t head, tail
+    cdef int fd
+    if has_digits(name):
+        unit = INDEX_ENTRY if strcmp(name + DIGITS, b".index") == 0 else 0
+        unit = TIME_INDEX_ENTRY if strcmp(name + DIGITS, b".timeindex") == 0 else unit
+    if unit == 0 or entry.size < 0:
+        return 0
+    entry.is_index = True
+    if entry.size == 0:
+        keep(arena, entry, 0)
+        return 0
+    if not reserve(arena, 4 * unit):
+        return -1
+    tail = min(entry.size, unit + entry.size % unit)
+    head = min(entry.size - tail, unit)
+    fd = open_entry(arena, directory, entry)
+    if fd < 0:
+        return 0
+    if pread(fd, arena.bytes + arena.size, head, 0) == head:
+        if pread(fd, arena.bytes + arena.size + head, tail + 1, entry.size - tail) == tail:
+            keep(arena, entry, head + tail)
     close(fd)
     return 0
 

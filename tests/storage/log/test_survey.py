@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,20 @@ from storage.fs.test_record_lock import another_process
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT
 from tidelog.storage.fs import LOCAL, ReadOnlyFileSystem
 from tidelog.storage.log.load.leftover_files import read_end_offset
-from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
+from tidelog.storage.log.load.listing import PartitionListing, SegmentFiles, list_with_sizes
+from tidelog.storage.log.load.load_plan import corrupt_indexes, plan_recovery
 from tidelog.storage.log.load.survey import survey
+from tidelog.storage.segment.file_names import FileKind, segment_file
 from tidelog.storage.segment.segment_reader import SegmentReader
 
 MOST_BYTES = 4096
 TAIL_BYTES = 64 * 1024
 METADATA = "partition.metadata"
-LOG, INDEX, SNAPSHOT = (f"{7:020d}.{kind}" for kind in ("log", "index", "snapshot"))
+LOG, INDEX, TIME_INDEX, SNAPSHOT = (f"{7:020d}.{kind}" for kind in ("log", "index", "timeindex", "snapshot"))
 
 
 def surveyed(directory: Path) -> PartitionListing:
-    (found,) = survey(LOCAL, [directory])
+    (found,) = survey(LOCAL, [directory], index_ends=True)
     assert found is not None
     return found
 
@@ -35,14 +38,36 @@ def require_equal(directory: Path) -> PartitionListing:
     """Compare a survey with the plain reads. Unread files and an unknown end are allowed."""
     found, plain = surveyed(directory), list_with_sizes(LOCAL, directory)
     for name in PartitionListing.__dataclass_fields__:
-        if name not in ("contents", "end_offset"):
+        if name not in ("contents", "end_offset", "index_ends"):
             assert getattr(found, name) == getattr(plain, name), name
     for name, content in found.contents.items():
         assert content == (directory / name).read_bytes()
+    for name, ends in found.index_ends.items():
+        assert ends == ends_of((directory / name).read_bytes(), 8 if name.endswith(".index") else 12)
+    indexes = {FileKind.INDEX, FileKind.TIME_INDEX}
+    assert found.index_ends.keys() == {
+        segment_file(directory, segment.base_offset, kind).name
+        for segment in (*plain.segments, *(SegmentFiles(base_offset=one.offset, sizes={}) for one in plain.orphans))
+        for kind in indexes
+        if segment_file(directory, segment.base_offset, kind).is_file()
+    }
+    assert corrupt(directory, plain, found.index_ends) == corrupt(directory, plain, {})
     if found.end_offset >= 0:
         with SegmentReader(LOCAL, directory, plain.base_offsets[-1]) as reader:
             assert found.end_offset == read_end_offset(reader)
     return found
+
+
+def ends_of(data: bytes, entry_size: int) -> bytes:
+    """Return the first entry, and the last one with a partial entry after it."""
+    tail = entry_size + len(data) % entry_size
+    return data if len(data) <= tail else data[:entry_size] + data[-tail:]
+
+
+def corrupt(directory: Path, listing: PartitionListing, ends: Mapping[str, bytes]) -> dict[int, frozenset[FileKind]]:
+    kinds = frozenset({FileKind.INDEX, FileKind.TIME_INDEX})
+    regular = [one for one in listing.segments if all(one.path(directory, kind).is_file() for kind in one.kinds)]
+    return corrupt_indexes(LOCAL, directory, regular, kinds, ends)
 
 
 def batches(first: int, count: int, size: int) -> list[bytes]:
@@ -81,14 +106,29 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, batches(0, 1, 10))
-    first, second, third = survey(LOCAL, [tmp_path / "missing", tmp_path, tmp_path / LOG])
+    first, second, third = survey(LOCAL, [tmp_path / "missing", tmp_path, tmp_path / LOG], index_ends=True)
     assert (first, third) == (None, None)
     assert second is not None
     assert second.end_offset == 2
 
 
 def test_another_file_system_is_not_surveyed() -> None:
-    assert survey(ReadOnlyFileSystem(LOCAL), [Path("/a"), Path("/b")]) == [None, None]
+    assert survey(ReadOnlyFileSystem(LOCAL), [Path("/a"), Path("/b")], index_ends=True) == [None, None]
+
+
+def test_indexes_are_checked_by_their_ends(tmp_path: Path) -> None:
+    """The plan of a recovery opens no index: each survey is planned with the files of the other one."""
+    write_segment(tmp_path, 7, batches(7, 40, 9000))
+    write_segment(tmp_path, 87, batches(87, 1, 10))
+    index = tmp_path / INDEX
+    sound = index.read_bytes()
+    damaged = sound[:-8] + (-1).to_bytes(4, "big", signed=True) + sound[-4:]  # the last offset is below the base offset
+    for surveyed_bytes, other_bytes, expected in ((sound, damaged, [87]), (damaged, sound, [7, 87])):
+        index.write_bytes(surveyed_bytes)
+        listing = surveyed(tmp_path)
+        index.write_bytes(other_bytes)
+        plan = plan_recovery(LOCAL, tmp_path, listing, clean_shutdown=False, recovery_point=87)
+        assert [part.base_offset for part in plan.recover] == expected
 
 
 def test_an_empty_segment_ends_at_its_base_offset(tmp_path: Path) -> None:
@@ -125,7 +165,19 @@ def test_a_held_lock_stays_held(tmp_path: Path) -> None:
 
 @given(
     files=st.dictionaries(
-        st.sampled_from([LOG, INDEX, SNAPSHOT, f"{6:020d}.log", METADATA, LEADER_EPOCH_CHECKPOINT, "x"]),
+        st.sampled_from(
+            [
+                LOG,
+                INDEX,
+                TIME_INDEX,
+                SNAPSHOT,
+                f"{6:020d}.log",
+                f"{6:020d}.index",
+                METADATA,
+                LEADER_EPOCH_CHECKPOINT,
+                "x",
+            ]
+        ),
         st.binary(max_size=40) | st.integers(0, 12).map(lambda count: b"".join(batches(7, count, 7000))),
     ),
     flip=st.none() | st.tuples(st.integers(0, 200_000), st.integers(1, 255)),

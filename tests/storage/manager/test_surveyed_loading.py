@@ -11,8 +11,10 @@ import pytest
 from conftest import GoldenFactory
 from golden_sets import FORMATS, KRAFT_SETS
 from tidelog.runtime.clock import FixedClock
-from tidelog.storage.fs import LOCAL
+from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.load import loader
+from tidelog.storage.log.load.listing import PartitionListing
+from tidelog.storage.log.load.survey import survey
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.logs import loading
@@ -54,7 +56,7 @@ def test_both_ways_are_equal(
     first, second = golden_copy(set_name, kind, "first"), golden_copy(set_name, kind, "second")
     surveyed = loaded(first)
 
-    def nothing(_fs: object, directories: Sequence[Path]) -> list[None]:
+    def nothing(_fs: object, directories: Sequence[Path], **_: bool) -> list[None]:
         return [None] * len(directories)
 
     monkeypatch.setattr(loading, "survey", nothing)
@@ -70,3 +72,18 @@ def test_a_clean_log_is_loaded_from_its_survey(golden_copy: GoldenFactory, monke
 
     monkeypatch.setattr(loader, "read_end_offset", unexpected)
     assert loaded(directory)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("clean", False), ("unclean", True)])
+def test_a_survey_has_the_ends_of_indexes_after_a_kill(
+    golden_copy: GoldenFactory, monkeypatch: pytest.MonkeyPatch, kind: str, wanted: bool
+) -> None:
+    asked = set()
+
+    def noting(fs: FileSystem, directories: Sequence[Path], *, index_ends: bool) -> list[PartitionListing | None]:
+        asked.add(index_ends)
+        return survey(fs, directories, index_ends=index_ends)
+
+    monkeypatch.setattr(loading, "survey", noting)
+    assert loaded(golden_copy(KRAFT_SETS[-1], kind))
+    assert asked == {wanted}

@@ -14,6 +14,7 @@ Thread rule: the main thread, once.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -122,3 +123,4 @@ async def _serve_node(broker: ClusterNode, on_ready: Callable[[ClusterNode], Non
         return await ended
     finally:
         await broker.stop()
+        gc.freeze()  # the process ends: to search and free its objects one by one takes a second for 8,000 partitions

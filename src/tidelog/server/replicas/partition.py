@@ -260,12 +260,16 @@ class Partition:
         self.check_delayed()
         return is_new
 
-    async def hand_over(self) -> None:
-        """Refuse appends from now on, and return once those in background threads have ended. The next ``update``
-        ends this state."""
+    def refuse_appends(self) -> bool:
+        """Refuse appends from now on. The next ``update`` ends this state. Return True if some have not ended."""
         if self._handing_over is None:
             self._handing_over = asyncio.get_running_loop().create_future()
-        if self._writes:
+        return bool(self._writes)
+
+    async def hand_over(self) -> None:
+        """Refuse appends from now on, and return once those in background threads have ended."""
+        if self.refuse_appends():
+            assert self._handing_over is not None
             await asyncio.shield(self._handing_over)
 
     def altered(self, proposal: IsrProposal, response: AlteredPartition) -> None:

@@ -168,7 +168,8 @@ class ReplicaManager:
         """Create the logs of a change that is not in the image yet, and end the writes of leaderships that it ends."""
         await self.settled()
         await self._create_missing_logs(list(self._changed(change)))
-        await asyncio.gather(*(partition.hand_over() for partition in self._no_longer_led(change)))
+        writing = [partition for partition in self._no_longer_led(change) if partition.refuse_appends()]
+        await asyncio.gather(*(partition.hand_over() for partition in writing))
         if self.fetchers is not None:
             await self.fetchers.release(self._no_longer_followed(change))
 

@@ -16,6 +16,7 @@ from tidelog.storage.fs.whole_file import (
     read_whole,
     sync_whole,
     write_atomically,
+    write_whole,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "run_all",
     "sync_whole",
     "write_atomically",
+    "write_whole",
 ]

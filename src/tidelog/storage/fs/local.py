@@ -21,10 +21,15 @@ from tidelog.storage.fs.os_errors import CANNOT_LINK, SystemCall, storage_error
 from tidelog.storage.fs.record_lock import RecordLock
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from tidelog.storage.fs.local_file import LocalFile
 
 _FILE_MODE = 0o644
 _NO_FILE = -1
+_WRITE_STEPS = ("", "open", "write", "truncate", "sync", "close", "rename to {name}", "sync the directory")
+"""The steps of ``kernel.write_file`` and ``kernel.replace_file`` by number."""
+_OPEN, _SYNC_DIRECTORY = 1, 7
 _NOTHING_THERE = (errno.ENOENT, errno.ELOOP)
 """Errors of a link that dangles or leads to itself, or of a file that was just removed."""
 # The flags do not block: opening a stray FIFO in the directory must fail, not wait for a writer.
@@ -79,12 +84,26 @@ class LocalFileSystem:
         return dict(sorted(sizes.items()))
 
     def survey(
-        self, directories: Sequence[Path], small_files: Sequence[str]
-    ) -> list[tuple[dict[str, int], dict[str, bytes], int] | None]:
+        self, directories: Sequence[Path], small_files: Sequence[str], *, index_ends: bool
+    ) -> list[tuple[dict[str, int], dict[str, bytes], int, dict[str, bytes]] | None]:
         """Return the files of partition directories; see ``kernel.survey_directories``."""
         from tidelog.kernel import survey_directories
 
-        return survey_directories(directories, small_files, record_lock.held())
+        return survey_directories(directories, small_files, record_lock.held(), index_ends)
+
+    def write_file(self, path: Path, data: Buffer) -> bool:
+        """Write the whole contents of a file; see ``kernel.write_file``. Return False if it could not be opened."""
+        from tidelog.kernel import write_file
+
+        return _is_written(*write_file(os.fsencode(path), data), written=path)
+
+    def replace_file(self, path: Path, data: Buffer, temporary: Path, *, syncs_name: bool) -> bool:
+        """Replace a file; see ``kernel.replace_file``. Return False if ``temporary`` could not be opened."""
+        from tidelog.kernel import replace_file
+
+        directory = os.fsencode(path.parent) if syncs_name else None
+        step, error = replace_file(os.fsencode(path), data, os.fsencode(temporary), directory)
+        return _is_written(step, error, written=temporary, target=path)
 
     def stat(self, path: Path) -> FileStat:
         try:
@@ -152,6 +171,16 @@ class LocalFileSystem:
 
     def lock_holder(self, path: Path) -> int | None:
         return record_lock.holder(path)
+
+
+def _is_written(step: int, error: int, *, written: Path, target: Path | None = None) -> bool:
+    """Return True after the last step, and False if the first one failed. Raise StorageError for any other."""
+    if step <= _OPEN:
+        return step < _OPEN
+    cause = OSError(error, os.strerror(error))
+    name = "" if target is None else target.name
+    path = written.parent if step == _SYNC_DIRECTORY else written
+    raise storage_error(cause, _WRITE_STEPS[step].format(name=name), path) from cause
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

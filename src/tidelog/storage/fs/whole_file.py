@@ -1,4 +1,4 @@
-"""Whole files: reading, syncing, the atomic replacement of a small one, and the end of a file's sharing.
+"""Whole files: reading, writing, syncing, the atomic replacement of a small one, and the end of a file's sharing.
 
 A crash during a replacement leaves the old or the new contents, never a mixture. The steps are: write ``NAME.tmp``,
 sync it, rename it to NAME, sync the directory. A crash before the rename leaves the old file and a ``.tmp`` file.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.storage.fs.interface import File, FileSystem
+from tidelog.storage.fs.local import LOCAL
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -28,6 +29,8 @@ def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bo
     If ``syncs_name`` is False, the caller must sync the directory, and the change is durable only then.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    if fs is LOCAL and LOCAL.replace_file(path, data, temporary, syncs_name=syncs_name):
+        return
     if temporary.is_symlink():  # only the local file system has links
         fs.remove(temporary)
     with fs.open(temporary, create=True) as file:
@@ -37,6 +40,19 @@ def write_atomically(fs: FileSystem, path: Path, data: Buffer, *, syncs_name: bo
     fs.rename(temporary, path)
     if syncs_name:
         fs.sync_dir(path.parent)
+
+
+def write_whole(fs: FileSystem, path: Path, data: Buffer) -> None:
+    """Write ``data`` as the whole contents of ``path``, which is created if missing. Nothing is synced.
+
+    Raise StorageError if a step fails. A crash may leave any mixture of old and new bytes.
+    """
+    if fs is LOCAL and LOCAL.write_file(path, data):
+        return
+    with fs.open(path, create=True) as file, memoryview(data) as view:
+        if view.nbytes:
+            file.pwrite(view, 0)
+        file.truncate(view.nbytes)
 
 
 def read_whole(fs: FileSystem, path: Path) -> bytes:

@@ -26,7 +26,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import FileSystem, end_sharing, sync_whole, write_atomically
+from tidelog.storage.fs import FileSystem, end_sharing, sync_whole, write_atomically, write_whole
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
@@ -137,17 +137,17 @@ def rebuild_segment(
         with fs.open(log_path, write=True) as file:
             file.truncate(walk.size)
             file.sync()  # before appends: a power loss must not leave removed bytes behind new batches
-    _write(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_index)
+    write_whole(fs, segment_file(directory, base_offset, FileKind.TIME_INDEX), walk.time_index)
     transactions = segment_file(directory, base_offset, FileKind.TXN_INDEX)
     kept = () if walk.emptied else aborted
     if kept or fs.exists(transactions):
-        _write(fs, transactions, encode_transactions(kept))
+        write_whole(fs, transactions, encode_transactions(kept))
     if below_recovery_point:
         sync_segment(fs, directory, base_offset)
         fs.sync_dir(directory)
         write_atomically(fs, index_path, walk.offset_index)
     else:
-        _write(fs, index_path, walk.offset_index)
+        write_whole(fs, index_path, walk.offset_index)
     return RecoveredSegment(
         base_offset=base_offset,
         end_offset=walk.end_offset,
@@ -185,10 +185,3 @@ def _walk_batches(reader: SegmentReader, gathered: _ValidBatches, on_batches: Ba
             on_batches(reader, sound)
         if len(sound) < len(table):
             return
-
-
-def _write(fs: FileSystem, path: Path, data: bytes) -> None:
-    with fs.open(path, create=True) as file:
-        if data:
-            file.pwrite(data, 0)
-        file.truncate(len(data))

@@ -83,6 +83,8 @@ class PartitionListing:
     """The bytes of small files that were read with the names."""
     end_offset: int = _UNKNOWN
     """The end offset of the last segment, -1 if it was not read."""
+    index_ends: Mapping[str, bytes] = field(default_factory=dict)
+    """The first and the last entry of indexes that were read with the names, and a partial entry after it."""
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -111,6 +113,7 @@ def sort_names(
     sizes: Mapping[str, int] = _EMPTY,
     contents: Mapping[str, bytes] = _EMPTY,
     end_offset: int = _UNKNOWN,
+    index_ends: Mapping[str, bytes] = _EMPTY,
 ) -> PartitionListing:
     """Sort names into a listing. Pure."""
     live: _Kinds = {}
@@ -141,6 +144,7 @@ def sort_names(
         others=tuple(others),
         contents=contents,
         end_offset=end_offset,
+        index_ends=index_ends,
     )
     return _with_unsettled(listing, unsettled) if unsettled else listing
 

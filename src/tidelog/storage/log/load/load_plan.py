@@ -42,6 +42,7 @@ from tidelog.storage.segment.file_names import FileKind
 _ENTRY_SIZES = {FileKind.INDEX: OffsetIndexReader.ENTRY_SIZE, FileKind.TIME_INDEX: TimeIndexReader.ENTRY_SIZE}
 _SMALL_BYTES = 4096
 """A file of at most this size is read with one call: a second one costs more."""
+_EMPTY: Mapping[str, bytes] = {}
 _ALL_INDEXES = frozenset({FileKind.INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 TXN_INDEX_ALONE = frozenset({FileKind.TXN_INDEX})
 
@@ -91,7 +92,7 @@ def plan_recovery(
     else:
         first = first_unflushed_base(listing.base_offsets, recovery_point)
         flushed = [segment for segment in checked if first is None or segment.base_offset < first]
-        corrupt = corrupt_indexes(fs, directory, flushed, _ALL_INDEXES)
+        corrupt = corrupt_indexes(fs, directory, flushed, _ALL_INDEXES, listing.index_ends)
         corrupt |= corrupt_indexes(fs, directory, checked[len(flushed) :], TXN_INDEX_ALONE)
     return decide_recovery(listing, clean_shutdown=clean_shutdown, recovery_point=recovery_point, corrupt=corrupt)
 
@@ -130,13 +131,22 @@ def first_unflushed_base(base_offsets: Iterable[int], recovery_point: int) -> in
 
 
 def corrupt_indexes(
-    fs: FileSystem, directory: Path, segments: Iterable[SegmentFiles], kinds: frozenset[FileKind]
+    fs: FileSystem,
+    directory: Path,
+    segments: Iterable[SegmentFiles],
+    kinds: frozenset[FileKind],
+    ends: Mapping[str, bytes] = _EMPTY,
 ) -> dict[int, frozenset[FileKind]]:
-    """Return the invalid indexes of ``kinds`` by base offset; segments without any are left out."""
+    """Return the invalid indexes of ``kinds`` by base offset; segments without any are left out.
+
+    ``ends`` are ``PartitionListing.index_ends``. Indexes that are missing there are read.
+    """
     found = {}
     for segment in segments:
         bad = frozenset(
-            kind for kind in kinds & segment.kinds if not _is_sound(fs, segment.path(directory, kind), kind, segment)
+            kind
+            for kind in kinds & segment.kinds
+            if not _is_sound(fs, segment.path(directory, kind), kind, segment, ends)
         )
         if bad:
             found[segment.base_offset] = bad
@@ -161,20 +171,25 @@ def indexes_of_wrong_size(
                     size = fs.stat(segment.path(directory, kind)).size
                 if size % entry_size:
                     bad.append(kind)
-            elif kind is FileKind.TXN_INDEX and not _is_sound(fs, segment.path(directory, kind), kind, segment):
+            elif kind is FileKind.TXN_INDEX and not _is_sound(fs, segment.path(directory, kind), kind, segment, _EMPTY):
                 bad.append(kind)
         if bad:
             found[segment.base_offset] = frozenset(bad)
     return found
 
 
-def _is_sound(fs: FileSystem, path: Path, kind: FileKind, segment: SegmentFiles) -> bool:
+def _is_sound(
+    fs: FileSystem, path: Path, kind: FileKind, segment: SegmentFiles, known_ends: Mapping[str, bytes]
+) -> bool:
+    base_offset = segment.base_offset
     try:
         match kind:
             case FileKind.INDEX:
-                OffsetIndexReader(_ends(fs, path, OffsetIndexReader.ENTRY_SIZE), segment.base_offset).sanity_check()
+                ends = _ends(fs, path, OffsetIndexReader.ENTRY_SIZE, known_ends)
+                OffsetIndexReader(ends, base_offset).sanity_check()
             case FileKind.TIME_INDEX:
-                TimeIndexReader(_ends(fs, path, TimeIndexReader.ENTRY_SIZE), segment.base_offset).sanity_check()
+                ends = _ends(fs, path, TimeIndexReader.ENTRY_SIZE, known_ends)
+                TimeIndexReader(ends, base_offset).sanity_check()
             case FileKind.TXN_INDEX:
                 TransactionIndexReader(read_whole(fs, path), segment.base_offset).sanity_check()
     except IndexCorruptError:
@@ -182,8 +197,10 @@ def _is_sound(fs: FileSystem, path: Path, kind: FileKind, segment: SegmentFiles)
     return True
 
 
-def _ends(fs: FileSystem, path: Path, entry_size: int) -> bytes:
-    """Read the first and the last entry, with a partial entry at the end of the file; a small file completely."""
+def _ends(fs: FileSystem, path: Path, entry_size: int, known: Mapping[str, bytes]) -> bytes:
+    """Return the first and the last entry, with a partial entry at the end of the file; a small file completely."""
+    if path.name in known:
+        return known[path.name]
     with fs.open(path) as file:
         size = file.size
         if size <= _SMALL_BYTES:

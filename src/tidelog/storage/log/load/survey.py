@@ -18,11 +18,12 @@ BATCH = 32
 _SMALL_FILES = [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA_FILE]
 
 
-def survey(fs: FileSystem, directories: Sequence[Path]) -> list[PartitionListing | None]:
-    """Return the listing of each directory with the contents of its small files.
+def survey(fs: FileSystem, directories: Sequence[Path], *, index_ends: bool) -> list[PartitionListing | None]:
+    """Return the listing of each directory with the contents of its small files, and the ends of its indexes if wanted.
 
     It is None if the loader has to list the directory itself: it cannot be read, or it is not on this machine.
     """
     if not isinstance(fs, LocalFileSystem):
         return [None] * len(directories)
-    return [None if found is None else sort_names(found[0], *found) for found in fs.survey(directories, _SMALL_FILES)]
+    surveyed = fs.survey(directories, _SMALL_FILES, index_ends=index_ends)
+    return [None if found is None else sort_names(found[0], *found) for found in surveyed]

@@ -22,7 +22,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import SnapshotCorruptError
-from tidelog.storage.fs import FileSystem, read_whole, sync_whole
+from tidelog.storage.fs import FileSystem, read_whole, sync_whole, write_whole
 from tidelog.storage.index import AbortedTxn
 from tidelog.storage.log.state.log_segments import LogSegments, S
 from tidelog.storage.producer import EndedTransaction, ProducerState
@@ -62,9 +62,7 @@ class SnapshotFiles:
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot without syncing it; see ``sync``."""
         path = self.path(offset)
-        with self._fs.open(path, create=True) as file:
-            file.truncate(0)
-            file.pwrite(data, 0)
+        write_whole(self._fs, path, data)
         if self.contents is not None:
             self.contents[path.name] = data
         self._unsynced.add(offset)

@@ -35,6 +35,9 @@ from tidelog.storage.fs import FileSystem
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.directory.log_directory import LogDirectory
 
+_CLOSING_THREADS = 8
+"""Threads that close logs wait for the disk, and the file system makes many waiting syncs durable at once."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +118,7 @@ class DirectorySet:
         return [directory.path for directory in wanted]
 
     def close_logs(self, threads: int) -> set[Path]:
-        """Flush and close every log, with ``threads`` for each directory.
+        """Flush and close every log, with ``threads`` for each directory, and at least ``_CLOSING_THREADS``.
 
         Return the paths of the directories in which a log failed to close.
         """
@@ -129,10 +132,15 @@ class DirectorySet:
                 failed.add(directory.path)
             directory.note_closed(partition)
 
+        threads = max(threads, _CLOSING_THREADS)
         run_groups(
             lambda log: close(*log),
             (
-                ThreadGroup(f"log-closing-{directory.path}", threads, [(directory, one) for one in directory.logs])
+                ThreadGroup(
+                    f"log-closing-{directory.path}",
+                    max(threads, _CLOSING_THREADS),
+                    [(directory, one) for one in directory.logs],
+                )
                 for directory in self.online
             ),
         )

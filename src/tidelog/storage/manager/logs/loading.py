@@ -143,7 +143,11 @@ class Loading:
     def _surveyed(self, jobs: deque[_Job]) -> Iterator[_Job]:
         """Take one of the jobs after the other until none is left. The next ones are surveyed meanwhile."""
         batches = iter(lambda: self._take(jobs, BATCH), [])
-        for batch, listings in run_ahead((batch, survey(self._fs, [job.path for job in batch])) for batch in batches):
+        surveys = (
+            (batch, survey(self._fs, [job.path for job in batch], index_ends=not batch[0].directory.was_clean))
+            for batch in batches
+        )
+        for batch, listings in run_ahead(surveys):
             for job, listing in zip(batch, listings, strict=True):
                 yield job._replace(listing=listing)
 

@@ -1,0 +1,145 @@
+# cython: boundscheck=False, wraparound=False
+"""The writing of a whole small file in one call.
+
+A start after a kill and a shutdown write a few small files for each partition. One by one, the system calls of a file
+would each give up the interpreter's lock, and threads that share it would mostly wait for each other. Here the lock is
+given up once a file. Thread rule: any thread.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from libc cimport errno as system
+from libc.stdint cimport int64_t
+
+cdef extern from "<sys/stat.h>" nogil:
+    struct stat_t "stat":
+        int st_mode
+        int64_t st_size
+    int fstat(int, stat_t*)
+    bint S_ISREG(int)
+
+cdef extern from "<fcntl.h>" nogil:
+    enum: O_RDONLY, O_RDWR, O_CREAT, O_NONBLOCK, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
+    int system_open "open" (const char*, int, ...)
+
+cdef extern from "<unistd.h>" nogil:
+    Py_ssize_t system_pwrite "pwrite" (int, const void*, size_t, int64_t)
+    int ftruncate(int, int64_t)
+    int fsync(int)
+    int close(int)
+
+cdef extern from "<stdio.h>" nogil:
+    int rename(const char*, const char*)
+
+cdef enum:
+    FILE_MODE = 0o644
+
+cdef enum Step:
+    DONE, OPEN, WRITE, TRUNCATE, SYNC, CLOSE, RENAME, SYNC_DIRECTORY
+
+
+def write_file(bytes path, data):
+    """Write ``data`` as the whole contents of a file, which is created if missing. Nothing is synced.
+
+    Return the number of the step that failed with its errno, or (0, 0): 1 open, 2 write, 3 truncate, 4 sync, 5 close,
+    6 rename, 7 sync the directory. The first one fails for anything but a regular file, and then nothing has changed.
+    """
+    return _write(path, data, NULL, NULL)
+
+
+def replace_file(bytes path, data, bytes temporary, bytes directory):
+    """Write and sync ``temporary`` and rename it to ``path``. Then sync the directory, unless it is None.
+
+    The result is that of ``write_file``. A link at the name of ``temporary`` is not followed.
+    """
+    cdef const char* synced_directory = NULL
+    if directory is not None:
+        synced_directory = directory
+    return _write(temporary, data, path, synced_directory)
+
+
+cdef tuple _write(const char* path, data, const char* target, const char* directory):
+    cdef Py_buffer view
+    cdef Step step
+    cdef int error = 0
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    with nogil:
+        step = written(path, view.buf, view.len, target != NULL, &error)
+        if step == DONE and target != NULL:
+            step = renamed(path, target, directory, &error)
+    PyBuffer_Release(&view)
+    return step, error
+
+
+cdef Step written(const char* path, const void* data, Py_ssize_t size, bint syncs, int* error) noexcept nogil:
+    cdef int flags = O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC | (O_NOFOLLOW if syncs else 0)
+    cdef int fd = opened(path, flags)
+    cdef Step step
+    if fd < 0:
+        error[0] = system.errno
+        return OPEN
+    step = filled(fd, data, size)
+    if step == DONE and syncs and synced(fd):
+        step = SYNC
+    if step != DONE:
+        error[0] = system.errno
+    if close(fd) and step == DONE:
+        error[0] = system.errno
+        step = CLOSE
+    return step
+
+
+cdef Step filled(int fd, const void* data, Py_ssize_t size) noexcept nogil:
+    """Write the contents and then truncate a larger file. To empty it first would make ext4 flush it at its close."""
+    cdef stat_t status
+    cdef Py_ssize_t done = 0
+    cdef Py_ssize_t count
+    if fstat(fd, &status):
+        return OPEN
+    if not S_ISREG(status.st_mode):
+        system.errno = system.EINVAL
+        return OPEN
+    while done < size:
+        count = system_pwrite(fd, <const char*>data + done, size - done, done)
+        if count >= 0:
+            done += count
+        elif system.errno != system.EINTR:
+            return WRITE
+    while status.st_size > size and ftruncate(fd, size):
+        if system.errno != system.EINTR:
+            return TRUNCATE
+    return DONE
+
+
+cdef Step renamed(const char* path, const char* target, const char* directory, int* error) noexcept nogil:
+    cdef Step step = DONE
+    cdef int fd
+    if rename(path, target):
+        error[0] = system.errno
+        return RENAME
+    if directory == NULL:
+        return DONE
+    fd = opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    if fd < 0:
+        error[0] = system.errno
+        return SYNC_DIRECTORY
+    if synced(fd):
+        error[0] = system.errno
+        step = SYNC_DIRECTORY
+    close(fd)
+    return step
+
+
+cdef int opened(const char* path, int flags) noexcept nogil:
+    cdef int fd
+    while True:
+        fd = system_open(path, flags, FILE_MODE)
+        if fd >= 0 or system.errno != system.EINTR:
+            return fd
+
+
+cdef bint synced(int fd) noexcept nogil:
+    """Return True if the sync failed. Only a signal lets it try again: after an error the pages may be gone."""
+    while fsync(fd):
+        if system.errno != system.EINTR:
+            return True
+    return False
