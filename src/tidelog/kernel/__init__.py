@@ -29,7 +29,7 @@ from tidelog.kernel._seal import seal_batch
 from tidelog.kernel._search import lookup_index, lookup_index_above
 from tidelog.kernel._survey import survey_directories
 from tidelog.kernel._validate import ProduceRules, Validation, set_max_timestamp, validate_batches, validate_records
-from tidelog.kernel._whole_file import replace_file, write_file
+from tidelog.kernel._whole_file import read_file, replace_file, write_file
 from tidelog.kernel.batch_retention import BatchRetention, CleaningRules, FilteredBatches, Retention
 from tidelog.kernel.columns import Payload, RecordColumns
 from tidelog.kernel.faults import Fault
@@ -94,6 +94,7 @@ __all__ = [
     "pack_batches",
     "partition_keys",
     "put_hashed_keys",
+    "read_file",
     "replace_file",
     "scan_batches",
     "scan_headers",

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False
-"""The writing of a whole small file in one call.
+"""The reading and the writing of a whole small file in one call each.
 
-A start after a kill and a shutdown write a few small files for each partition. One by one, the system calls of a file
+A start after a kill and a shutdown read and write a few small files for each partition. One by one, the system calls of a file
 would each give up the interpreter's lock, and threads that share it would mostly wait for each other. Here the lock is
 given up once a file. Thread rule: any thread.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from libc cimport errno as system
 from libc.stdint cimport int64_t
 
@@ -14,7 +14,10 @@ cdef extern from "<sys/stat.h>" nogil:
     struct stat_t "stat":
         int st_mode
         int64_t st_size
+        unsigned long long st_dev
+        unsigned long long st_ino
     int fstat(int, stat_t*)
+    int system_stat "stat" (const char*, stat_t*)
     bint S_ISREG(int)
 
 cdef extern from "<fcntl.h>" nogil:
@@ -22,6 +25,7 @@ cdef extern from "<fcntl.h>" nogil:
     int system_open "open" (const char*, int, ...)
 
 cdef extern from "<unistd.h>" nogil:
+    Py_ssize_t system_pread "pread" (int, void*, size_t, int64_t)
     Py_ssize_t system_pwrite "pwrite" (int, const void*, size_t, int64_t)
     int ftruncate(int, int64_t)
     int fsync(int)
@@ -32,9 +36,58 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     FILE_MODE = 0o644
+    MOST_LOCKS = 16
 
 cdef enum Step:
     DONE, OPEN, WRITE, TRUNCATE, SYNC, CLOSE, RENAME, SYNC_DIRECTORY
+
+
+def read_file(bytes path, buffer, list locks):
+    """Read a regular file into ``buffer`` and return the number of its bytes there, or -1 if it cannot be read.
+
+    ``locks`` are the files that this process has locked, as (device, inode): to open and close one of them would release
+    its lock, so they are not read.
+    """
+    cdef unsigned long long[2 * MOST_LOCKS] held
+    cdef Py_ssize_t count = len(locks)
+    cdef Py_ssize_t done, i
+    cdef const char* name = path
+    cdef Py_buffer view
+    if count > MOST_LOCKS:
+        return -1
+    for i in range(count):
+        held[2 * i], held[2 * i + 1] = locks[i]
+    PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+    with nogil:
+        done = read_unlocked(name, <char*>view.buf, view.len, held, count)
+    PyBuffer_Release(&view)
+    return done
+
+
+cdef Py_ssize_t read_unlocked(
+    const char* path, char* data, Py_ssize_t size, const unsigned long long* held, Py_ssize_t locks
+) noexcept nogil:
+    cdef stat_t status
+    cdef Py_ssize_t done = 0
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t i
+    cdef int fd
+    if system_stat(path, &status) or not S_ISREG(status.st_mode):
+        return -1
+    for i in range(locks):
+        if held[2 * i] == status.st_dev and held[2 * i + 1] == status.st_ino:
+            return -1
+    fd = opened(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    if fd < 0:
+        return -1
+    while done < size:
+        count = system_pread(fd, data + done, size - done, done)
+        if count > 0:
+            done += count
+        elif count == 0 or system.errno != system.EINTR:
+            break
+    close(fd)
+    return -1 if count < 0 else done
 
 
 def write_file(bytes path, data):

@@ -1,4 +1,4 @@
-"""Whole files that the kernel writes: the files and errors of the single calls, and the sequence of its calls."""
+"""Whole files that the kernel reads and writes: bytes and errors as by single calls, and the sequence of its calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.fs.test_record_lock import another_process
 from tidelog.model import StorageError
-from tidelog.storage.fs import LOCAL, FileSystem, LocalFileSystem, write_atomically, write_whole
+from tidelog.storage.fs import LOCAL, FileSystem, LocalFileSystem, read_small, write_atomically, write_whole
 
 
 class SingleCalls(LocalFileSystem):
@@ -62,6 +63,42 @@ REASONS = {
     "fifo": "it is not a regular file, a file was expected",
     "file": "it is not a regular file, a file was expected",
 }
+
+
+@given(data=st.binary(max_size=300), size=st.integers(0, 300))
+def test_a_small_file_is_read_if_it_has_its_size(data: bytes, size: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "file"
+        path.write_bytes(data)
+        read = read_small(LOCAL, path, size)
+        assert (read is None) == (size != len(data))
+        exact = read_small(LOCAL, path, len(data))
+        assert exact is not None
+        with exact, LOCAL.open(path) as file:
+            assert (exact.path, exact.size, exact.pread(300, 0)) == (path, len(data), data)
+            for position in (0, size, len(data)):
+                assert exact.pread(7, position) == file.pread(7, position)
+                buffers = bytearray(9), bytearray(9)
+                assert exact.pread_into(buffers[0], position) == file.pread_into(buffers[1], position)
+                assert buffers[0] == buffers[1]
+
+
+def test_files_that_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").write_bytes(bytes(600_000))
+    for name, size in (("missing", 0), ("fifo", 0), (".", 0), ("large", 600_000), ("large", -1)):
+        assert read_small(LOCAL, tmp_path / name, size) is None
+    (tmp_path / "file").write_bytes(b"data")
+    assert read_small(SingleCalls(), tmp_path / "file", 4) is None
+
+
+def test_a_held_lock_is_not_read(tmp_path: Path) -> None:
+    """The kernel releases a lock when any descriptor of its file is closed."""
+    lock = LOCAL.lock(tmp_path / ".lock")
+    assert read_small(LOCAL, tmp_path / ".lock", 0) is None
+    assert another_process(tmp_path / ".lock")[1].startswith("LockedError")
+    lock.release()
+    assert read_small(LOCAL, tmp_path / ".lock", 0) is not None
 
 
 @pytest.fixture(scope="module")

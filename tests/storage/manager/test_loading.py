@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from storage.manager.manager_home import MARKER, DiskHome, ManagerHome, content,
 from tidelog.model import DirectoryError, TopicPartition
 from tidelog.runtime.progress import Progress
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
+from tidelog.storage.manager.logs import loading
 from tidelog.storage.manager.logs.loading import REPORT_EVERY_MS, describe_progress
 from tidelog.testing import DiskFault, Lost
 from tidelog.testing.disk.simulated_lock import SimulatedLock
@@ -150,8 +152,9 @@ def test_a_partition_number_with_leading_zeros(home: DiskHome) -> None:
 
 
 def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads load in each of two directories, so four logs can wait for each other."""
+    """Two threads load in each of two directories, so four large logs can wait for each other."""
     before = killed(home)
+    monkeypatch.setattr(loading, "WORTH_A_THREAD_BYTES", 1)
     together = threading.Barrier(4)
     load = PartitionLog.open
 
@@ -162,6 +165,19 @@ def test_directories_are_loaded_side_by_side(home: DiskHome, monkeypatch: pytest
     monkeypatch.setattr(PartitionLog, "open", wait_and_load)
     manager = home.start(recovery_threads=2)
     assert set(manager.partitions()) == set(before)
+
+
+def test_a_thread_loads_the_small_logs_of_a_directory(home: DiskHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed(home)
+    monkeypatch.setattr(loading, "BATCH", 1)
+    threads = set()
+
+    def report(_: Progress) -> None:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.01)  # another thread could take the next log
+
+    home.make(recovery_threads=5).startup(on_progress=report)
+    assert len(threads) == len(home.paths)
 
 
 def test_a_shutdown_waits_for_the_start(home: DiskHome) -> None:

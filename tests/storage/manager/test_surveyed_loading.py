@@ -13,11 +13,12 @@ from golden_sets import FORMATS, KRAFT_SETS
 from tidelog.runtime.clock import FixedClock
 from tidelog.storage.fs import LOCAL, FileSystem
 from tidelog.storage.log.load import loader
-from tidelog.storage.log.load.listing import PartitionListing
+from tidelog.storage.log.load.listing import PartitionListing, list_partition
 from tidelog.storage.log.load.survey import survey
 from tidelog.storage.log.partition_log import PartitionLog
 from tidelog.storage.manager.log_manager import LogManager
 from tidelog.storage.manager.logs import loading
+from tidelog.storage.segment.segment_recovery import SegmentWalk, walk_segment
 
 NOW_MS = 1_795_218_000_000
 """The evening when the sets were written. A day later, a broker would have expired idle producers."""
@@ -72,6 +73,25 @@ def test_a_clean_log_is_loaded_from_its_survey(golden_copy: GoldenFactory, monke
 
     monkeypatch.setattr(loader, "read_end_offset", unexpected)
     assert loaded(directory)
+
+
+def test_small_segments_are_read_before(golden_copy: GoldenFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader gets the bytes of each log's last segment, which was not flushed.
+
+    A directory with leftover files is listed again, and the manager does not load the metadata log.
+    """
+    directory = golden_copy(KRAFT_SETS[-1], "unclean")
+    settled = {path for path in directory.glob("*-*[0-9]") if list_partition(LOCAL, path).is_settled}
+    files: dict[Path, object] = {}
+
+    def noting(fs: FileSystem, directory: Path, base_offset: int, **options: Any) -> SegmentWalk:
+        files[directory] = options["file"]
+        return walk_segment(fs, directory, base_offset, **options)
+
+    monkeypatch.setattr(loader, "walk_segment", noting)
+    assert loaded(directory)
+    read = {directory for directory, file in files.items() if file is not None}
+    assert settled - {directory / "__cluster_metadata-0"} <= read
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("clean", False), ("unclean", True)])

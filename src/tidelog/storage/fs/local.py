@@ -91,6 +91,12 @@ class LocalFileSystem:
 
         return survey_directories(directories, small_files, record_lock.held(), index_ends)
 
+    def read_file(self, path: Path, buffer: Buffer) -> int:
+        """Read a file into ``buffer``; see ``kernel.read_file``."""
+        from tidelog.kernel import read_file
+
+        return read_file(os.fsencode(path), buffer, record_lock.held())
+
     def write_file(self, path: Path, data: Buffer) -> bool:
         """Write the whole contents of a file; see ``kernel.write_file``. Return False if it could not be opened."""
         from tidelog.kernel import write_file

@@ -13,14 +13,15 @@ creates its stores once per thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tidelog.model import ClosedError, ConfigError, FileMissingError, StorageError, TidelogError
 from tidelog.storage.fs.interface import FileStat
+from tidelog.storage.fs.read_file import RefusedCalls
 from tidelog.storage.fs.read_only import RefusingWrites, refuse
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _MARK = "://"
+_REASON = "tidelog reads object storage, and does not write there"
 _NO_FILE = -1
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
 """The stores' names for the time at which an object was written. The value is seconds, a datetime or its text."""
@@ -64,15 +66,15 @@ def is_url(text: str) -> bool:
     return _MARK in text
 
 
-class ObjectFile:
+class ObjectFile(RefusedCalls):
     """An object with its size at opening. If the object was replaced since, reads return the new bytes."""
 
-    __slots__ = ("_key", "_size", "_store", "path")
+    __slots__ = ("_key", "_size", "_store")
 
-    has_descriptor = False
+    REASON = _REASON
 
     def __init__(self, path: Path, store: Any, key: str, size: int) -> None:
-        self.path = path
+        super().__init__(path)
         self._store = store
         self._key = key
         self._size = size
@@ -96,42 +98,12 @@ class ObjectFile:
         target[: len(data)] = data
         return len(data)
 
-    def pwrite(self, data: Buffer, position: int) -> NoReturn:
-        self._refuse("write")
-
-    def pwrite_all(self, parts: Sequence[memoryview], position: int) -> NoReturn:
-        self._refuse("write")
-
-    def truncate(self, size: int) -> NoReturn:
-        self._refuse("truncate")
-
-    def allocate(self, size: int) -> NoReturn:
-        self._refuse("allocate")
-
-    def sync(self) -> NoReturn:
-        self._refuse("sync")
-
-    def map(self, size: int) -> NoReturn:
-        self._refuse("map")
-
-    def fileno(self) -> NoReturn:
-        self._refuse("take the descriptor of")
-
     def close(self) -> None:
         self._store = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _refuse(self, action: str) -> NoReturn:
-        refuse(action, self.path, ObjectFileSystem.REASON)
-
 
 class ObjectFileSystem(RefusingWrites):
-    REASON = "tidelog reads object storage, and does not write there"
+    REASON = _REASON
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> ObjectFile:
         if write or create:

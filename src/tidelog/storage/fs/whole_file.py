@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from tidelog.storage.fs.interface import File, FileSystem
 from tidelog.storage.fs.local import LOCAL
+from tidelog.storage.fs.read_file import ReadFile
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 TEMPORARY_SUFFIX = ".tmp"
+_SMALL_BYTES = 512 * 1024
 _CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -53,6 +55,19 @@ def write_whole(fs: FileSystem, path: Path, data: Buffer) -> None:
         if view.nbytes:
             file.pwrite(view, 0)
         file.truncate(view.nbytes)
+
+
+def read_small(fs: FileSystem, path: Path, size: int) -> ReadFile | None:
+    """Read a file of ``size`` bytes with one call.
+
+    Return None if it is large, has another size, is not on this machine, or cannot be read: then it must be opened.
+    """
+    if fs is not LOCAL or not 0 <= size <= _SMALL_BYTES:
+        return None
+    from tidelog.kernel import take_buffer  # a process that opens no file loads no kernel
+
+    buffer = take_buffer(size + 1)
+    return ReadFile(path, buffer[:size]) if LOCAL.read_file(path, buffer) == size else None
 
 
 def read_whole(fs: FileSystem, path: Path) -> bytes:

@@ -44,13 +44,21 @@ class SegmentReader:
 
     __slots__ = ("_directory", "_file", "_fs", "_offset_hints", "_state", "_time_hints", "base_offset")
 
-    def __init__(self, fs: FileSystem, directory: Path, base_offset: int, *, state: FileState = FileState.LIVE) -> None:
-        """Open the ``.log``. Raise FileMissingError if the segment does not exist (any more)."""
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        base_offset: int,
+        *,
+        state: FileState = FileState.LIVE,
+        file: File | None = None,
+    ) -> None:
+        """Open the ``.log``, unless it is given as ``file``. Raise FileMissingError if the segment does not exist."""
         self.base_offset = base_offset
         self._fs = fs
         self._directory = directory
         self._state = state
-        self._file = fs.open(segment_file(directory, base_offset, FileKind.LOG, state))
+        self._file = file or fs.open(segment_file(directory, base_offset, FileKind.LOG, state))
         self._offset_hints: OffsetHints | None = None
         self._time_hints: TimeHints | None = None
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from tidelog.kernel import BatchTable
 from tidelog.model import FileMissingError, InvalidOffsetError, StorageError
-from tidelog.storage.fs import FileSystem, end_sharing, sync_whole, write_atomically, write_whole
+from tidelog.storage.fs import File, FileSystem, end_sharing, sync_whole, write_atomically, write_whole
 from tidelog.storage.index import AbortedTxn, encode_transactions
 from tidelog.storage.segment.file_names import SEGMENT_KINDS, FileKind, segment_file
 from tidelog.storage.segment.index_builder import Entries, IndexBuilder, offset_index_bytes, time_index_bytes
@@ -96,15 +96,21 @@ class _ValidBatches:
 
 
 def walk_segment(
-    fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int, on_batches: BatchListener
+    fs: FileSystem,
+    directory: Path,
+    base_offset: int,
+    *,
+    index_interval_bytes: int,
+    on_batches: BatchListener,
+    file: File | None = None,
 ) -> SegmentWalk:
-    """Read the segment to the end of its valid batches, without writing.
+    """Read the segment to the end of its valid batches, without writing. ``file`` is that of ``SegmentReader``.
 
     Raise OffsetOverflowError (a StorageError) if a valid batch's offset is more than 31 bits above the base offset.
     Raise StorageError if an offset is below the base offset, or the file is larger than 2 GiB.
     """
     gathered = _ValidBatches(base_offset, index_interval_bytes)
-    with SegmentReader(fs, directory, base_offset) as reader:
+    with SegmentReader(fs, directory, base_offset, file=file) as reader:
         size = reader.size
         if size > MAX_SEGMENT_BYTES:
             raise StorageError(f"{size} bytes are more than a segment can hold (2 GiB)", path=reader.path)

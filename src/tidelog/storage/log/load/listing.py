@@ -27,7 +27,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from tidelog.storage.fs import TEMPORARY_SUFFIX, FileSystem
+from tidelog.storage.fs import TEMPORARY_SUFFIX, File, FileSystem
 from tidelog.storage.segment.file_names import (
     OFFSET_DIGITS,
     SEGMENT_KINDS,
@@ -85,6 +85,8 @@ class PartitionListing:
     """The end offset of the last segment, -1 if it was not read."""
     index_ends: Mapping[str, bytes] = field(default_factory=dict)
     """The first and the last entry of indexes that were read with the names, and a partial entry after it."""
+    logs: Mapping[int, File] = field(default_factory=dict)
+    """``.log`` files of small segments that were read already, by base offset."""
 
     @property
     def base_offsets(self) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ Thread rule: one caller, which owns the directory. Source: Kafka's ``LogLoader``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,7 @@ from tidelog.storage.epoch import (
     LeaderEpochCheckpoint,
     with_records,
 )
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import File, FileSystem
 from tidelog.storage.log.load.leftover_files import clean_up, plan_cleanup, read_end_offset, replaced_offsets
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import (
@@ -57,7 +57,7 @@ from tidelog.storage.segment.file_names import SEGMENT_KINDS, DirectoryPurpose, 
 from tidelog.storage.segment.segment_reader import SegmentReader
 from tidelog.storage.segment.segment_recovery import RecoveredSegment, SegmentWalk, rebuild_segment, walk_segment
 
-_WORTH_A_THREAD_BYTES = 2 * 1024 * 1024
+WORTH_A_THREAD_BYTES = 2 * 1024 * 1024
 """Fewer bytes are walked faster without another thread."""
 
 
@@ -130,6 +130,9 @@ class _Loader:
         self._fs = request.fs
         self._directory = request.directory
         self._listed: Sequence[int] = ()
+        self._sizes: dict[int, int] = {}
+        """The sizes of ``.log`` files in bytes, by base offset."""
+        self._read: dict[int, File] = {}
         self._ends: dict[int, int] = {}
         self._recovered: list[RecoveredSegment] = []
         self._splits: list[tuple[int, tuple[int, ...]]] = []
@@ -148,7 +151,7 @@ class _Loader:
         self._snapshots.contents = dict(listing.contents)
         if LEADER_EPOCH_CHECKPOINT in listing.others:
             self._read_epochs(listing.contents.get(LEADER_EPOCH_CHECKPOINT))
-        self._listed = listing.base_offsets
+        self._listed, self._sizes, self._read = listing.base_offsets, _log_sizes(listing), dict(listing.logs)
         if listing.end_offset >= 0:
             self._ends[self._listed[-1]] = listing.end_offset
         if self._directory.name.endswith(DirectoryPurpose.DELETE.value):
@@ -198,7 +201,7 @@ class _Loader:
             splits=tuple(self._splits),
             deleted=tuple(self._deleted),
             removed_files=removed,
-            sizes=_log_sizes(listing) | {segment.base_offset: segment.size for segment in self._recovered},
+            sizes=self._sizes | {segment.base_offset: segment.size for segment in self._recovered},
             created_segment=created_segment,
             warnings=self._warnings,
             written_epochs=self._written_epochs or (),
@@ -225,10 +228,10 @@ class _Loader:
         )
 
     @contextmanager
-    def _parallel_walks(self, base_offsets: Sequence[int], sizes: Mapping[int, int]) -> Iterator[_Walks]:
+    def _parallel_walks(self, base_offsets: Sequence[int]) -> Iterator[_Walks]:
         threads = self._request.threads
         with ExitStack() as stack:
-            if sum(sizes.get(base_offset, 0) for base_offset in base_offsets) < _WORTH_A_THREAD_BYTES:
+            if sum(self._sizes.get(base_offset, 0) for base_offset in base_offsets) < WORTH_A_THREAD_BYTES:
                 threads = None
             elif threads is None and len(base_offsets) > 1:
                 threads = stack.enter_context(WalkThreads())
@@ -247,7 +250,7 @@ class _Loader:
         damaged = [part for part in plan.recover if part.reason is not RecoveryReason.UNFLUSHED]
         unflushed = [part for part in plan.recover if part.reason is RecoveryReason.UNFLUSHED]
         bases = [part.base_offset for part in (*damaged, *unflushed)]
-        with self._parallel_walks(bases, _log_sizes(listing)) as walks:
+        with self._parallel_walks(bases) as walks:
             self._recover_damaged(listing, damaged, walks)
             self._recover_unflushed(unflushed, walks)
 
@@ -297,6 +300,7 @@ class _Loader:
             base_offset,
             index_interval_bytes=self._request.config.index_interval_bytes,
             on_batches=effects.gather,
+            file=self._read.pop(base_offset, None),
         )
         return walk, effects
 

@@ -138,7 +138,7 @@ class DirectorySet:
             (
                 ThreadGroup(
                     f"log-closing-{directory.path}",
-                    max(threads, _CLOSING_THREADS),
+                    threads,
                     [(directory, one) for one in directory.logs],
                 )
                 for directory in self.online

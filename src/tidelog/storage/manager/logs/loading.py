@@ -1,10 +1,10 @@
 """The parallel loading of every partition in several log directories at startup.
 
-A directory that has something to recover gets ``num.recovery.threads.per.data.dir`` threads, since kernels release the
-GIL. Any other directory gets one thread: its work is Python code, which threads cannot run in parallel. All threads
-share the segments of one log (``parallel_walks``). The logs with the most bytes to recover go first, so that a large
-partition does not run alone at the end. A partition that fails to load is a result like any other, and the rest go on.
-This module makes no decisions about the loaded logs.
+A directory with large logs to recover gets ``num.recovery.threads.per.data.dir`` threads, since kernels release the
+GIL. They share the segments of one log (``parallel_walks``). Small logs are mostly Python code, which threads cannot
+run in parallel: one thread loads them, while another one reads the next ones. The logs with the most bytes to recover
+go first, so that a large partition does not run alone at the end. A partition that fails to load is a result like any
+other, and the rest go on. This module makes no decisions about the loaded logs.
 
 Thread rule: one thread calls ``run``. Any thread may read the remaining counts. Source: Kafka's
 ``LogManager.loadLogs``.
@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,9 +29,10 @@ from tidelog.runtime.ahead import run_ahead
 from tidelog.runtime.collector import no_collections
 from tidelog.runtime.parallel import ThreadGroup, run_groups
 from tidelog.runtime.progress import Progress, ProgressCounter, ProgressListener
-from tidelog.storage.fs import FileSystem
+from tidelog.storage.fs import FileSystem, read_small
 from tidelog.storage.log.load.listing import PartitionListing, list_with_sizes
 from tidelog.storage.log.load.load_plan import first_unflushed_base
+from tidelog.storage.log.load.loader import WORTH_A_THREAD_BYTES
 from tidelog.storage.log.load.parallel_walks import WalkThreads
 from tidelog.storage.log.load.survey import BATCH, survey
 from tidelog.storage.log.partition_log import PartitionLog
@@ -94,6 +95,8 @@ class Loading:
         self._threads = threads
         self._on_progress = on_progress
         self._lock = threading.Lock()
+        self._loading_small: set[Path] = set()
+        """The log directories of which a thread loads the small logs."""
         self._begun_ms = self._reported_ms = opening.clock.monotonic_ms()
         self.remaining_logs: dict[Path, int] = {}
         """Kafka's ``remainingLogsToRecover``, by log directory."""
@@ -194,8 +197,24 @@ class Loading:
         if jobs and jobs[0].directory.was_clean:
             taken = self._surveyed(jobs)
         else:
-            taken = chain.from_iterable(iter(lambda: self._take(jobs, 1), []))
+            large = chain.from_iterable(iter(lambda: self._take_large(jobs), []))
+            taken = chain(large, self._small_ones(jobs))
         return [self._load(job, (job.directory.path, number), progress, walks) for job in taken]
+
+    def _small_ones(self, jobs: deque[_Job]) -> Iterator[_Job]:
+        """Take the small logs, unless another thread does. The segments of the next ones are read meanwhile."""
+        with self._lock:
+            path = jobs[0].directory.path if jobs else None
+            if path is None or path in self._loading_small:
+                return
+            self._loading_small.add(path)
+        batches = iter(lambda: self._take(jobs, BATCH), [])
+        for batch in run_ahead([job._replace(listing=self._with_logs(job)) for job in batch] for batch in batches):
+            yield from batch
+
+    def _take_large(self, jobs: deque[_Job]) -> list[_Job]:
+        with self._lock:
+            return [jobs.popleft()] if jobs and jobs[0].unflushed_bytes >= WORTH_A_THREAD_BYTES else []
 
     def _take(self, jobs: deque[_Job], count: int) -> list[_Job]:
         with self._lock:
@@ -228,6 +247,16 @@ class Loading:
             self.remaining_logs[job.directory.path] -= 1
         progress.add(left, logs=1)
         return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
+
+    def _with_logs(self, job: _Job) -> PartitionListing | None:
+        """Read the unflushed segments of a small log. The loader opens segments that cannot be read here."""
+        if job.listing is None or not job.segments:
+            return job.listing
+        read = {
+            segment.base_offset: read_small(self._fs, segment.path(job.path, FileKind.LOG), segment.sizes[FileKind.LOG])
+            for segment in job.listing.segments[-job.segments :]
+        }
+        return replace(job.listing, logs={base: file for base, file in read.items() if file is not None})
 
     def _report(self, progress: Progress) -> None:
         if self._on_progress is not None:
