@@ -202,14 +202,14 @@ class Loading:
         return [self._load(job, (job.directory.path, number), progress, walks) for job in taken]
 
     def _small_ones(self, jobs: deque[_Job]) -> Iterator[_Job]:
-        """Take the small logs, unless another thread does. The segments of the next ones are read meanwhile."""
+        """Take the small logs, unless another thread does. The last segments of the next ones are read meanwhile."""
         with self._lock:
             path = jobs[0].directory.path if jobs else None
             if path is None or path in self._loading_small:
                 return
             self._loading_small.add(path)
         batches = iter(lambda: self._take(jobs, BATCH), [])
-        for batch in run_ahead([job._replace(listing=self._with_logs(job)) for job in batch] for batch in batches):
+        for batch in run_ahead(list(map(self._with_last_segment, batch)) for batch in batches):
             yield from batch
 
     def _take_large(self, jobs: deque[_Job]) -> list[_Job]:
@@ -248,15 +248,13 @@ class Loading:
         progress.add(left, logs=1)
         return LoadedPartition(job.directory, job.name, job.path, log, problem, self._opening.clock.now_ms())
 
-    def _with_logs(self, job: _Job) -> PartitionListing | None:
-        """Read the unflushed segments of a small log. The loader opens segments that cannot be read here."""
+    def _with_last_segment(self, job: _Job) -> _Job:
+        """Read the last segment of a log, if it must be recovered and is small. The loader opens all others."""
         if job.listing is None or not job.segments:
-            return job.listing
-        read = {
-            segment.base_offset: read_small(self._fs, segment.path(job.path, FileKind.LOG), segment.sizes[FileKind.LOG])
-            for segment in job.listing.segments[-job.segments :]
-        }
-        return replace(job.listing, logs={base: file for base, file in read.items() if file is not None})
+            return job
+        last = job.listing.segments[-1]
+        file = read_small(self._fs, last.path(job.path, FileKind.LOG), last.sizes[FileKind.LOG])
+        return job if file is None else job._replace(listing=replace(job.listing, logs={last.base_offset: file}))
 
     def _report(self, progress: Progress) -> None:
         if self._on_progress is not None:
