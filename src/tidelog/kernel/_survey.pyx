@@ -19,6 +19,7 @@ from tidelog.kernel._bytes cimport (
     PREFIX, V2_ATTRIBUTES, V2_CRC, V2_HEADER, V2_LAST_OFFSET_DELTA, V2_LENGTH, V2_MAGIC, tl_load32, tl_load64,
 )
 from tidelog.kernel._crc cimport crc32c_of
+from tidelog.kernel._file_status cimport S_ISREG, is_held, stat_t
 
 cdef extern from "Python.h":
     str PyUnicode_DecodeFSDefault(const char*)
@@ -33,13 +34,7 @@ cdef extern from "<dirent.h>" nogil:
     int dirfd(DIR*)
 
 cdef extern from "<sys/stat.h>" nogil:
-    struct stat_t "stat":
-        int st_mode
-        int64_t st_size
-        unsigned long long st_dev
-        unsigned long long st_ino
     int fstatat(int, const char*, stat_t*, int)
-    bint S_ISREG(int)
 
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDONLY, O_NONBLOCK, O_CLOEXEC
@@ -204,9 +199,7 @@ cdef int add_entry(
             return 0
     elif S_ISREG(status.st_mode):
         entry.size = status.st_size
-        for i in range(locks):
-            if held[2 * i] == status.st_dev and held[2 * i + 1] == status.st_ino:
-                entry.is_lock = True
+        entry.is_lock = is_held(&status, held, locks)
     if not reserve(arena, strlen(name) + 1):
         return -1
     memcpy(arena.bytes + arena.size, name, strlen(name) + 1)

@@ -106,10 +106,10 @@ class _Calls(Generic[_Item, _Result]):
                 self._note(number, None)
 
     def end(self) -> bool:
-        """Let no other call begin. Return True if there are some that have not ended."""
+        """Let no other call begin. Return False if all have ended well."""
         with self._lock:
             self._is_ended = True
-            return self.left > 0
+            return self.left > 0 or bool(self._errors)
 
     def results(self) -> list[_Result]:
         """Return the results in the order of the items, or raise the error of the first item that has one."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.fs.test_record_lock import another_process
-from tidelog.model import StorageError
+from tidelog.model import ClosedError, LockedError, StorageError
 from tidelog.storage.fs import LOCAL, FileSystem, LocalFileSystem, read_small, write_atomically, write_whole
 
 
@@ -45,8 +46,7 @@ def test_both_ways_leave_the_same_files(old: bytes | None, leftover: bytes | Non
 
 @BOTH
 @pytest.mark.parametrize("write", [write_whole, write_atomically])
-def test_the_path_is_no_file(tmp_path: Path, fs: FileSystem, write: object) -> None:
-    assert callable(write)
+def test_the_path_is_no_file(tmp_path: Path, fs: FileSystem, write: Callable[[FileSystem, Path, bytes], None]) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "fifo")
     os.mkfifo(tmp_path / "file.tmp")
@@ -99,6 +99,32 @@ def test_a_held_lock_is_not_read(tmp_path: Path) -> None:
     assert another_process(tmp_path / ".lock")[1].startswith("LockedError")
     lock.release()
     assert read_small(LOCAL, tmp_path / ".lock", 0) is not None
+
+
+@BOTH
+@pytest.mark.parametrize("write", [write_whole, write_atomically])
+def test_a_held_lock_is_not_written(
+    tmp_path: Path, fs: FileSystem, write: Callable[[FileSystem, Path, bytes], None]
+) -> None:
+    """The file, or its temporary one, is another name of the lock."""
+    lock = LOCAL.lock(tmp_path / ".lock")
+    (tmp_path / ("file" if write is write_whole else "file.tmp")).hardlink_to(tmp_path / ".lock")
+    with pytest.raises(LockedError):
+        write(fs, tmp_path / "file", b"new")
+    assert another_process(tmp_path / ".lock")[1].startswith("LockedError")
+    lock.release()
+    assert (tmp_path / ".lock").read_bytes() == b""
+
+
+def test_a_closed_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    read = read_small(LOCAL, tmp_path / "file", 4)
+    assert read is not None
+    read.close()
+    read.close()
+    for call in (lambda: read.size, lambda: read.pread(1, 0), lambda: read.pread_into(bytearray(1), 0)):
+        with pytest.raises(ClosedError):
+            call()
 
 
 @pytest.fixture(scope="module")

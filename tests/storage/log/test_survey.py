@@ -26,6 +26,8 @@ MOST_BYTES = 4096
 TAIL_BYTES = 64 * 1024
 METADATA = "partition.metadata"
 LOG, INDEX, TIME_INDEX, SNAPSHOT = (f"{7:020d}.{kind}" for kind in ("log", "index", "timeindex", "snapshot"))
+EARLIER = [f"{6:020d}.log", f"{6:020d}.index"]
+NAMES = [LOG, INDEX, TIME_INDEX, SNAPSHOT, *EARLIER, METADATA, LEADER_EPOCH_CHECKPOINT, "x"]
 
 
 def surveyed(directory: Path) -> PartitionListing:
@@ -165,19 +167,7 @@ def test_a_held_lock_stays_held(tmp_path: Path) -> None:
 
 @given(
     files=st.dictionaries(
-        st.sampled_from(
-            [
-                LOG,
-                INDEX,
-                TIME_INDEX,
-                SNAPSHOT,
-                f"{6:020d}.log",
-                f"{6:020d}.index",
-                METADATA,
-                LEADER_EPOCH_CHECKPOINT,
-                "x",
-            ]
-        ),
+        st.sampled_from(NAMES),
         st.binary(max_size=40) | st.integers(0, 12).map(lambda count: b"".join(batches(7, count, 7000))),
     ),
     flip=st.none() | st.tuples(st.integers(0, 200_000), st.integers(1, 255)),

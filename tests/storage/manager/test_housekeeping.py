@@ -101,14 +101,16 @@ def test_recovery_points_are_what_is_on_the_disk(tmp_path: Path) -> None:
     assert home.checkpoint(home.paths[0], RECOVERY_POINT) == {T0: synced}
 
 
-@pytest.mark.parametrize("directories", [1, 2])
-def test_logs_are_closed_side_by_side(tmp_path: Path, directories: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each directory has its own threads, and more than for loading: four logs close at the same time."""
+@pytest.mark.parametrize(("directories", "threads", "logs"), [(1, 1, 8), (2, 1, 16), (1, 10, 10)])
+def test_logs_are_closed_side_by_side(
+    tmp_path: Path, directories: int, threads: int, logs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each directory has its own threads, at least eight: all logs close at the same time."""
     home = ManagerHome(tmp_path, directories=directories)
-    manager = home.start(recovery_threads=1)
-    for number in range(4):
+    manager = home.start(recovery_threads=threads)
+    for number in range(logs):
         manager.get_or_create(TopicPartition("t", number))
-    meeting = Barrier(4, timeout=30)
+    meeting = Barrier(logs, timeout=30)
     close = PartitionLog.close
 
     def close_together(log: PartitionLog) -> None:

@@ -101,14 +101,14 @@ class LocalFileSystem:
         """Write the whole contents of a file; see ``kernel.write_file``. Return False if it could not be opened."""
         from tidelog.kernel import write_file
 
-        return _is_written(*write_file(os.fsencode(path), data), written=path)
+        return _is_written(*write_file(os.fsencode(path), data, record_lock.held()), written=path)
 
     def replace_file(self, path: Path, data: Buffer, temporary: Path, *, syncs_name: bool) -> bool:
         """Replace a file; see ``kernel.replace_file``. Return False if ``temporary`` could not be opened."""
         from tidelog.kernel import replace_file
 
         directory = os.fsencode(path.parent) if syncs_name else None
-        step, error = replace_file(os.fsencode(path), data, os.fsencode(temporary), directory)
+        step, error = replace_file(os.fsencode(path), data, os.fsencode(temporary), directory, record_lock.held())
         return _is_written(step, error, written=temporary, target=path)
 
     def stat(self, path: Path) -> FileStat:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
+from tidelog.model import ClosedError
 from tidelog.storage.fs.read_only import refuse
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class RefusedCalls:
 
 
 class ReadFile(RefusedCalls):
-    """The bytes that a file had when it was read."""
+    """The bytes that a file had when it was read. The close frees them."""
 
     __slots__ = ("_data",)
 
@@ -69,17 +70,25 @@ class ReadFile(RefusedCalls):
 
     def __init__(self, path: Path, data: memoryview) -> None:
         super().__init__(path)
-        self._data = data
+        self._data: memoryview | None = data
 
     @property
     def size(self) -> int:
-        return len(self._data)
+        return len(self._open_data())
 
     def pread(self, length: int, position: int) -> bytes:
-        return bytes(self._data[position : position + length])
+        return bytes(self._open_data()[position : position + length])
 
     def pread_into(self, buffer: Buffer, position: int) -> int:
         with memoryview(buffer).cast("B") as view:
-            data = self._data[position : position + len(view)]
+            data = self._open_data()[position : position + len(view)]
             view[: len(data)] = data
             return len(data)
+
+    def close(self) -> None:
+        self._data = None
+
+    def _open_data(self) -> memoryview:
+        if self._data is None:
+            raise ClosedError("the file is closed", path=self.path)
+        return self._data

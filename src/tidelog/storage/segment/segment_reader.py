@@ -58,7 +58,8 @@ class SegmentReader:
         self._fs = fs
         self._directory = directory
         self._state = state
-        self._file = file or fs.open(segment_file(directory, base_offset, FileKind.LOG, state))
+        path = segment_file(directory, base_offset, FileKind.LOG, state)
+        self._file = fs.open(path) if file is None else file
         self._offset_hints: OffsetHints | None = None
         self._time_hints: TimeHints | None = None
 

@@ -136,11 +136,7 @@ class DirectorySet:
         run_groups(
             lambda log: close(*log),
             (
-                ThreadGroup(
-                    f"log-closing-{directory.path}",
-                    threads,
-                    [(directory, one) for one in directory.logs],
-                )
+                ThreadGroup(f"log-closing-{directory.path}", threads, [(directory, one) for one in directory.logs])
                 for directory in self.online
             ),
         )
