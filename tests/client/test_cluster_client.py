@@ -18,13 +18,12 @@ from tidelog.client import (
     ClientError,
     ClientSettings,
     ClusterClient,
-    CoordinatorType,
     DisconnectedError,
     RequestTimedOutError,
 )
 from tidelog.client.connection.canonical_names import canonical_servers
 from tidelog.protocol.api_key import ApiKey
-from tidelog.protocol.errors import ApiError, ErrorCode
+from tidelog.protocol.errors import ErrorCode
 from tidelog.protocol.leader_hints import NodeEndpoint
 from tidelog.testing import Broker
 
@@ -445,57 +444,3 @@ def test_a_broker_that_asks_for_a_new_bootstrap() -> None:
         assert set((await waiting).nodes) == {1, 2}
 
     with_cluster(2, use)
-
-
-# --- coordinators ---
-
-
-@pytest.mark.parametrize("latest", [3, 6])
-def test_the_coordinator_of_a_group(latest: int) -> None:
-    """The request is repeated until there is a coordinator, which is remembered until it is forgotten."""
-
-    async def work() -> None:
-        codes = [int(ErrorCode.COORDINATOR_NOT_AVAILABLE), int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0]
-        asked: list[str] = []
-        address = Address("", 0)
-
-        async def script(peer: PeerConnection) -> None:
-            await peer.tell_versions({ApiKey.METADATA: (0, 13), ApiKey.FIND_COORDINATOR: (0, latest)})
-            while True:
-                request = await peer.request()
-                if request.api is ApiKey.METADATA:
-                    await peer.respond(request, metadata_of({4: address}))
-                    continue
-                values = request.values
-                asked.append(values.coordinator_keys[0] if latest >= 4 else values.key)
-                found = {"error_code": codes.pop(0), "node_id": 4, "host": "h", "port": 1}
-                await peer.respond(request, {**found, "coordinators": [{**found, "key": asked[-1]}]})
-
-        async with Peer(script) as peer:
-            address = peer.address
-            async with ClusterClient(peer.settings(**QUICK)) as client:
-                for _ in range(3):
-                    assert await client.coordinator_id(CoordinatorType.GROUP, "g") == 4
-                assert asked == ["g"] * 3
-                assert set(client.metadata.nodes) == {4}, "its address is known"
-                client.forget_coordinator(CoordinatorType.GROUP, "g")
-                await client.coordinator_id(CoordinatorType.GROUP, "g")
-                assert len(asked) == 4
-                codes.append(int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-                with pytest.raises(ApiError, match="the coordinator of h cannot be found: GROUP_AUTHORIZATION_FAILED"):
-                    await client.coordinator_id(CoordinatorType.GROUP, "h")
-
-    run(work)
-
-
-def test_the_coordinators_of_tidelogs_broker() -> None:
-    with Broker() as broker:
-        host, port = broker.bootstrap_servers.split(":")
-
-        async def work() -> None:
-            settings = ClientSettings(bootstrap=(Address(host, int(port)),), **QUICK)
-            async with ClusterClient(settings) as client:
-                for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
-                    assert await client.coordinator_id(kind, "mine") == await client.controller_id(fresh=True)
-
-        run(work)

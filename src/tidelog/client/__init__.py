@@ -20,8 +20,6 @@ for                        use
 a Fetch that waits         ``purpose="fetch-0"``: a broker handles the requests of a connection one after the other
 records                    ``decode=read_fetch_response`` (``protocol.fetch_response``) with a Fetch: views, not copies
 a certain version          ``at_most``, ``at_least``, or ``(await cluster.connection(node)).versions``
-a group's offsets          ``await cluster.coordinator_id(CoordinatorType.GROUP, group)``, and ``forget_coordinator``
-                           after NOT_COORDINATOR
 one server, no cluster     ``connection = await open_connection(address, settings)``, then ``connection.send``
 =========================  ============================================================================================
 
@@ -31,7 +29,6 @@ uvloop's.
 
 from tidelog.client.cluster.cluster_client import ClusterClient
 from tidelog.client.cluster.cluster_metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
-from tidelog.client.cluster.coordinators import CoordinatorType
 from tidelog.client.connection.client_settings import ClientSettings
 from tidelog.client.connection.connection import Connection
 from tidelog.client.connection.opening import open_connection
@@ -61,7 +58,6 @@ __all__ = [
     "ClusterClient",
     "ClusterMetadata",
     "Connection",
-    "CoordinatorType",
     "DisconnectedError",
     "IdleConnectionError",
     "Node",

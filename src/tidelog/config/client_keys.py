@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.config.columns import BOOLEAN, HIGH, INT, INT_MAX, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, USED
 from tidelog.config.key import Effect, Key, table
-from tidelog.config.security_keys import SECURITY_KEYS
+from tidelog.config.security_keys import SECURITY_KEYS, STORE_KEYS
 from tidelog.config.valid import ANY, ITEMS, Between, Valid, at_least, one_of, one_of_any_case
 
 # fmt: off
@@ -89,36 +89,13 @@ OWN_KEYS: Final = table(
 # fmt: on
 """Keys that Kafka's own clients do not have."""
 
-_USED_SECURITY: Final = frozenset(
-    {
-        "sasl.jaas.config",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
-_MORE_IMPORTANT: Final = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-    }
-)
+_USED_SECURITY: Final = STORE_KEYS | {
+    "sasl.jaas.config",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+}
+_MORE_IMPORTANT: Final = STORE_KEYS - {"ssl.keystore.type", "ssl.truststore.type"}
 _LESS_IMPORTANT: Final = frozenset(
     {
         "sasl.kerberos.kinit.cmd",

@@ -20,22 +20,8 @@ from collections.abc import Iterable, Mapping
 from tidelog.config.broker_keys import BROKER_KEYS, listener_key
 from tidelog.config.checks import BROKER_RETENTION, Values, check_copy_lag, check_local_retention, check_thread_changes
 from tidelog.config.key import Key, UpdateMode
+from tidelog.config.security_keys import STORE_KEYS
 from tidelog.model import ConfigError
-
-_ONLY_FOR_A_LISTENER = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
 
 
 def check_names(names: Iterable[str], *, cluster_wide: bool, keys: Mapping[str, Key] = BROKER_KEYS) -> None:
@@ -46,7 +32,7 @@ def check_names(names: Iterable[str], *, cluster_wide: bool, keys: Mapping[str, 
     names = tuple(names)
     fixed = [name for name in names if name in keys and not keys[name].is_dynamic]
     _refuse(fixed, "Cannot update these configs dynamically")
-    of_a_listener = [name for name in names if name in _ONLY_FOR_A_LISTENER]
+    of_a_listener = [name for name in names if name in STORE_KEYS]
     _refuse(
         of_a_listener, "These security configs can be dynamically updated only per-listener using the listener prefix"
     )

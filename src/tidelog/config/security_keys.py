@@ -5,6 +5,8 @@ The columns are the fields of ``Key``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.config.columns import (
     BOOLEAN,
     CHECKED,
@@ -198,3 +200,19 @@ SECURITY_KEYS = table(
         "Format of the trust store: JKS, PKCS12 or PEM.", effect=USED),
 )
 # fmt: on
+
+STORE_KEYS: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""The keys of a listener's or a client's keystore and truststore."""

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from log_maker import BASE_TIME, CONTROL, TRANSACTIONAL, batch
 from state_machines import run_machine
+from storage.log.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 from tidelog.kernel import scan_batches
 from tidelog.model import (
     InvalidProducerEpochError,
@@ -29,7 +30,6 @@ from tidelog.storage.log.partition_log import LogReadRequest, OpenRequest, Parti
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import AppendOrigin
 from tidelog.testing import ManualClock
-from tidelog.testing.log_model import LogModel, ModelBatch, ModelProducer, ModelTransaction
 
 PRODUCERS = st.integers(1, 3)
 HOUR = 3_600_000

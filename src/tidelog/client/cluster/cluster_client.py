@@ -35,7 +35,6 @@ from functools import partial
 from typing import Any, Final, Self
 
 from tidelog.client.cluster.cluster_metadata import ClusterMetadata
-from tidelog.client.cluster.coordinators import CoordinatorNotAvailableError, Coordinators, CoordinatorType
 from tidelog.client.cluster.first_response import first_response
 from tidelog.client.cluster.node_link import NodeLink
 from tidelog.client.connection.canonical_names import canonical_servers
@@ -72,7 +71,6 @@ class ClusterClient:
         self._missing_since: float | None = None
         """The time of the first request for metadata since the last response."""
         self._refreshes: dict[frozenset[str] | None, asyncio.Task[ClusterMetadata]] = {}
-        self._coordinators = Coordinators(partial(self.send_to_any, ApiKey.FIND_COORDINATOR))
         self._retry = Backoff(initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
         self._is_closed = False
 
@@ -196,29 +194,6 @@ class ClusterClient:
             failures += 1
             await self._pause(failures, deadline, ApiError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller"))
         return self._metadata.controller_id
-
-    async def coordinator_id(self, kind: CoordinatorType, key: str) -> int:
-        """Return the broker that coordinates a group or a transactional id, as it is known or by a request.
-
-        Raise ApiError if the cluster refuses, or has no coordinator for ``default.api.timeout.ms``.
-        """
-        deadline, failures = self._deadline(), 0
-        while True:
-            try:
-                found = await self._coordinators.find(kind, key)
-            except (CoordinatorNotAvailableError, ClientError) as error:
-                if isinstance(error, ClientError) and not error.is_retriable:
-                    raise
-                failures += 1
-                await self._pause(failures, deadline, error)
-                continue
-            if found.node_id not in self._metadata.nodes:
-                await self.refresh(())
-            return found.node_id
-
-    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Forget a coordinator after NOT_COORDINATOR, or after a failed connection."""
-        self._coordinators.forget(kind, key)
 
     # --- inside ---
 
