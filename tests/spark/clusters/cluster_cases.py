@@ -17,7 +17,9 @@ from golden_sets import FLIGHTS
 from log_maker import BASE_TIME, mark_clean, plain, write_segment
 from spark.in_process import options_of
 from spark.in_process import rows as rows_in_process
+from spark.schema_topic_maker import encoded, registered, write_schema_topic
 from tidelog.runtime.clock import FixedClock
+from tidelog.spark import from_avro
 from tidelog.spark.jobs.compact import JobOptions, compact
 from tidelog.spark.jobs.count import count
 from tidelog.spark.jobs.export import ExportOptions, export
@@ -77,6 +79,20 @@ def test_sinks(spark: SparkSession, tmp_path: Path) -> None:
     for topic in ("t", "u"):
         values = [int(row["value"]) for row in rows_in_process(tmp_path / "copy", subscribe=topic)]
         assert sorted(values) == list(range(100))
+
+
+def test_decoded_values(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import functions
+
+    schema = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "long"}]}
+    write_schema_topic(tmp_path, [registered("flights-value", 1, 7, schema)])
+    values = [encoded(7, schema, {"number": number}) for number in range(100)]
+    frame = spark.createDataFrame([(value,) for value in values], "value binary").repartition(4)
+    rows = frame.select(from_avro("value", tmp_path).alias("flight")).select("flight.number").collect()
+    assert sorted(row["number"] for row in rows) == list(range(100))
+    unreadable = spark.range(1).select(from_avro(functions.lit(b"no prefix"), tmp_path))
+    with pytest.raises(Exception, match="a value of 9 bytes is not in the wire format"):
+        unreadable.collect()
 
 
 def test_jobs_that_read(spark: SparkSession, golden: GoldenFactory) -> None:
