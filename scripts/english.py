@@ -263,12 +263,7 @@ def findings(path: Path) -> list[Finding]:
 
 
 def is_checked(path: Path) -> bool:
-    """Return True for a path below ``ROOT`` whose English is checked.
-
-    The glossary must name the words to avoid. Java is checked below ``src`` only.
-    """
-    if path.suffix == ".java" and not path.is_relative_to("src"):
-        return False
+    """Return True for a path below ``ROOT`` whose English is checked. The glossary must name the words to avoid."""
     return path.suffix in SUFFIXES and path not in (Path("scripts/english.py"), Path("docs/glossary.md"))
 
 

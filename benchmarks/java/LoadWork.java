@@ -5,8 +5,8 @@ import org.apache.kafka.storage.internals.log.LogManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 /**
- * What a broker does with its logs at its start: {@code load logDirectory threads stop|drop}. The directory's marker
- * says whether it was stopped in order or killed; afterwards, untimed, it is stopped in order or let go of unflushed.
+ * A broker's work on its logs at its start: {@code load logDirectory threads stop|drop}. The directory's marker
+ * tells if the last shutdown was clean. Then, untimed, the logs are shut down cleanly, or closed without a flush.
  */
 final class LoadWork implements Peer.Work {
     private KafkaScheduler scheduler;

@@ -35,7 +35,7 @@ final class Logs {
             Optional.empty(), new ConcurrentHashMap<>(), false, LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
     }
 
-    /** The .log files of a partition directory, in order. */
+    /** The .log files of a partition directory, sorted by name. */
     static File[] segments(File directory) {
         File[] files = directory.listFiles((parent, name) -> name.endsWith(".log"));
         Arrays.sort(files);

@@ -17,7 +17,7 @@ final class Managers {
     private Managers() {
     }
 
-    /** What a broker does first: lock the directory, read what it says of itself. */
+    /** A broker's first steps: it locks the directory and reads its meta.properties. */
     static LogManager open(File directory, KafkaScheduler scheduler, int threads) {
         Properties properties = new Properties();
         properties.putAll(Map.of(

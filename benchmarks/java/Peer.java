@@ -8,9 +8,9 @@ import java.util.Map;
 
 /**
  * Kafka's side of the benchmarks: one warm JVM that does a piece of work for each line on stdin. A line is the work's
- * name and its arguments, separated by tabs; the answer is "nanoseconds TAB bytes TAB records", or "error TAB text".
- * The driver runs it in turn with tidelog's side, which speaks the same lines. Answers go to the file descriptor that
- * is the argument; stdout is the works' own.
+ * name and its arguments, separated by tabs; the response is "nanoseconds TAB bytes TAB records", or "error TAB text".
+ * The driver runs it in turn with tidelog's side, which speaks the same lines. Responses go to the file descriptor that
+ * is the argument, because Kafka's code may write to stdout.
  */
 public final class Peer {
     private static final Map<String, Work> WORKS = new HashMap<>();
@@ -18,7 +18,7 @@ public final class Peer {
     private Peer() {
     }
 
-    /** One kind of work: what is not to be timed, what is, and what follows it. */
+    /** One kind of work: its preparation, the timed part, and the steps after it. */
     interface Work {
         default void prepare(String[] arguments) throws Exception {
         }

@@ -21,7 +21,7 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 /**
  * A broker's directory with many small partitions: {@code populate logDirectory partitions recordsPerBatch} leaves it
- * as a running broker has it, {@code populate logDirectory stop} then stops it in order.
+ * as a running broker has it, {@code populate logDirectory stop} then shuts it down cleanly.
  *
  * <p>Partition n has one to five segments, all flushed but the last: of 4 KiB, 16 KiB or 64 KiB, the last of 128 KiB.
  * Every third partition has three idempotent producers, every fourth three leader epochs.

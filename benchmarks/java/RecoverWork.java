@@ -8,8 +8,8 @@ import java.util.concurrent.Future;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 /**
- * What a broker does to its logs between a start after a kill and an orderly stop, nothing counting as flushed:
- * {@code recover logDirectory threads segmentBytes}. Load, recover every segment, flush, close.
+ * A broker's work on its logs between a start after a kill and a clean shutdown: {@code recover logDirectory threads
+ * segmentBytes}. It loads the logs, recovers every segment as if none had been flushed, flushes and closes.
  */
 final class RecoverWork implements Peer.Work {
     @Override

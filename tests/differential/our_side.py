@@ -22,6 +22,7 @@ from tidelog.storage.log.append.append_result import AppendResult
 from tidelog.storage.log.partition_log import LogRead, LogReadRequest, OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
 from tidelog.storage.producer import NO_GUARD, AppendOrigin, VerificationGuard
+from tidelog.testing import ManualClock, ManualScheduler
 
 _ISOLATIONS = {
     "LOG_END": Isolation.LOG_END,
@@ -110,6 +111,8 @@ class OurSide:
     # --- opening and ending ---
 
     def _open(self, *, cleanly: bool) -> PartitionLog:
+        tasks = ManualScheduler(clock := ManualClock(self._time.now_ms()))
+        tasks.startup()
         log = PartitionLog.open(
             OpenRequest(
                 fs=LOCAL,
@@ -121,8 +124,11 @@ class OurSide:
                 log_start_offset=self._log_start,
                 is_sole_replica=False,
                 verifies_transactions=self._verifies,
+                scheduler=tasks,
             )
         )
+        clock.sleep_ms(0)  # HeldTasks.java runs the tasks of an opening after it, too
+        tasks.shutdown()
         log.update_high_watermark(_batch_start(log, self._high_watermark))
         self._log = log
         self._hold_jitter()

@@ -9,14 +9,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from differential.batches import Batch, Marker
 from differential.cleaned_characters import CLEANED_CHARACTERS
 from differential.judging import assert_same
 from differential.kafka_side import KafkaSide
 from differential.lists import START_MS, draw_list
-from differential.operations import Clean, Clock, Roll, Scenario, UpdateHighWatermark
+from differential.operations import Append, Clean, Clock, Roll, Scenario, UpdateHighWatermark
 from golden_sets import SETS, manifest
 from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpoint
 from tidelog.storage.fs import LOCAL
@@ -30,6 +32,38 @@ SHARES = 20
 DAY_MS = 24 * 3_600_000
 
 
+def data(seed: int, count: int, producer_id: int = -1, base_sequence: int = -1) -> Append:
+    """Return an append of ``count`` records with keys that follow from the seed, in a transaction of the producer."""
+    producer: dict[str, Any] = {} if producer_id < 0 else {"producer_id": producer_id, "producer_epoch": 0, "transactional": True}
+    batch = Batch(records=count, timestamp=START_MS, base_sequence=base_sequence, value_bytes=50, seed=seed, **producer)
+    return Append(batches=(batch,))
+
+
+def marker(producer_id: int, *, committed: bool) -> Append:
+    ended = Marker(committed=committed, producer_id=producer_id, producer_epoch=0, timestamp=START_MS)
+    return Append(batches=(ended,), origin="COORDINATOR")
+
+
+SKIPPED_DATA = Scenario(
+    settings=(("index.interval.bytes", "1"),),
+    now_ms=START_MS,
+    operations=(
+        data(1, 1, 3, 0),
+        marker(3, committed=False),
+        data(2, 3),
+        data(3, 2, 3, 1),
+        marker(3, committed=True),
+        data(3, 2),
+        Roll(),
+        UpdateHighWatermark(76),
+        Clean(map_bytes=72, buffer_bytes=65536),
+        Clean(map_bytes=192, buffer_bytes=65536),
+    ),
+)
+"""The second round begins behind the first abort marker, so it takes the next data of its producer for aborted when it
+fills the map. When it filters, it reads the marker first."""
+
+
 @pytest.mark.parametrize("seed", range(LISTS))
 def test_a_list(seed: int, kafka: KafkaSide, tmp_path: Path) -> None:
     assert_same(draw_list(seed, CLEANED_CHARACTERS, length=80), kafka, tmp_path)
@@ -41,6 +75,10 @@ def test_a_list(seed: int, kafka: KafkaSide, tmp_path: Path) -> None:
 def test_many_lists(share: int, kafka: KafkaSide, tmp_path: Path) -> None:
     for seed in range(LISTS + share, MANY_LISTS, SHARES):
         assert_same(draw_list(seed, CLEANED_CHARACTERS, length=60 + seed % 200), kafka, tmp_path / str(seed))
+
+
+def test_data_that_is_aborted_only_for_the_map(kafka: KafkaSide, tmp_path: Path) -> None:
+    assert_same(SKIPPED_DATA, kafka, tmp_path)
 
 
 @pytest.mark.parametrize("set_name", SETS)

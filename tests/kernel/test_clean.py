@@ -240,6 +240,19 @@ def test_a_key_that_was_put_without_its_offset_being_noted(twin: Twin) -> None:
 
 
 @both
+def test_data_that_was_skipped(twin: Twin) -> None:
+    """The map has not the key at the offset 1, which comes again and therefore goes."""
+    keys = [b"a", b"b", b"b"]
+    data = b"".join(batch([record(0, key)], base_offset=offset) for offset, key in enumerate(keys))
+    table = scan_batches(data)
+    offset_map = twin.OffsetMap(2400, key=SECRET)
+    wanted = np.array([True, False, True])
+    hashed = twin.hash_batch_keys(offset_map, data, table, wanted=wanted, start_offset=0)
+    assert twin.put_hashed_keys(offset_map, hashed, start_offset=0)
+    assert filtered(twin, data, offset_map).records_kept == 2
+
+
+@both
 def test_an_offset_beyond_the_bits(twin: Twin) -> None:
     """The key at the first offset beyond the bits comes again, and it has no bit."""
     far = 2**27
@@ -254,7 +267,7 @@ def test_keys_that_contradict_themselves(twin: Twin) -> None:
     offset_map = twin.OffsetMap(2400, key=SECRET)
     entries = memoryview(bytes(48))
     for row_ends, last_offsets in (([3], [0]), ([2], [0, 1]), ([2], [])):
-        wrong = HashedKeys(entries, np.array(row_ends), np.array(last_offsets, np.int64))
+        wrong = HashedKeys(entries, np.array(row_ends), np.array(last_offsets, np.int64), skips_data=False)
         with pytest.raises(ValueError, match="2 keys of 1 batches"):
             twin.put_hashed_keys(offset_map, wrong, start_offset=0)
     assert (len(offset_map), offset_map.latest_offset) == (0, -1)

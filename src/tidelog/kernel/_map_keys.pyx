@@ -103,7 +103,11 @@ def hash_batch_keys(
                 fault, position=positions[row], offset=int(table.base_offset[row]), record=done,
                 count=batch.header.record_count,
             )
-        return HashedKeys(memoryview(Memory.take(&work.entries)), ends, np.array(table.last_offset))
+        skipped = ~(np.asarray(wanted, np.bool_) | table.is_control)
+        return HashedKeys(
+            memoryview(Memory.take(&work.entries)), ends, np.array(table.last_offset),
+            bool((skipped & (table.last_offset >= start_offset)).any()),
+        )
     finally:
         give_block(&work.entries)
         PyBuffer_Release(&view)
@@ -175,6 +179,8 @@ def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offs
     if last_offsets.shape[0] != rows or rows and np.max(hashed.row_ends) > count:
         raise ValueError(f"{count} keys of {rows} batches, of which {last_offsets.shape[0]} have a last offset")
     slots = offset_map.enter(True)
+    if hashed.skips_data:
+        offset_map.noted.complete = False
     with nogil:
         for row in range(min(RUN, count)):
             fetch_slot(&slots, entries[row].hash)

@@ -15,3 +15,5 @@ class HashedKeys(NamedTuple):
     """A row per batch: the number of entries up to its last record."""
     last_offsets: npt.NDArray[np.int64]
     """The last offset of each batch."""
+    skips_data: bool
+    """True if a batch with data is not wanted, so that its keys are not among the entries."""

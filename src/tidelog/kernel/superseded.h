@@ -2,9 +2,10 @@
  *
  * States: *noting* while offsets ascend; *ended* after the first that does not, since an offset may then stand for
  * several records. In that state nothing is known: there is no first offset. Offsets beyond TL_MOST_NOTED_WORDS, or
- * without memory for their bit, are not noted. Then, and after a key that was put without its offset being noted, the
- * bits are not complete: a bit that is not set proves nothing. If they are complete, it proves that the key did not come
- * again.
+ * without memory for their bit, are not noted. Then the bits are not complete: a bit that is not set proves nothing.
+ * They are not complete either after a key that was put without its offset being noted, or after data that was skipped:
+ * Kafka's cleaner may take data for aborted when it fills the map, and not when it filters. If the bits are complete, a
+ * bit that is not set proves that the key did not come again.
  */
 #ifndef TIDELOG_SUPERSEDED_H
 #define TIDELOG_SUPERSEDED_H

@@ -44,7 +44,9 @@ def hash_batch_keys(
                     hashed = offset_map.hash_of(record.key)
                     entries += _ENTRY.pack(hashed & _WORD, hashed >> 64, offset)
         row_ends.append(len(entries) // _ENTRY.size)
-    return HashedKeys(memoryview(bytes(entries)), np.array(row_ends, np.int64), np.array(table.last_offset))
+    skipped = ~(wanted | table.is_control) & (table.last_offset >= start_offset)
+    ends = np.array(row_ends, np.int64)
+    return HashedKeys(memoryview(bytes(entries)), ends, np.array(table.last_offset), bool(skipped.any()))
 
 
 def put_hashed_keys(offset_map: OffsetMap, hashed: HashedKeys, *, start_offset: int) -> bool:

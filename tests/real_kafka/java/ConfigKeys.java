@@ -26,17 +26,17 @@ import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * What Kafka's own tables say of its configuration keys, as JSON lines.
+ * Prints Kafka's own tables of its configuration keys as JSON lines.
  *
- * <p>{@code ConfigKeys}: a line a key of the broker, of topics, groups, subscriptions to client metrics, quotas, and clients. A
- * list's line also says why Kafka refuses a list without items and one empty item, and whether repeated items are dropped.
- * {@code ConfigKeys file}: each line of the file is an object with {@code kind}, {@code properties} and what the kind asks
- * for; printed for each is the {@code error} Kafka refuses it with, or the {@code values} it reads.
+ * <p>{@code ConfigKeys}: a line for each key of the broker, topics, groups, client metrics, quotas and clients. For a
+ * list, it also has the reasons why Kafka refuses a list without items and an empty item, and tells if repeated items
+ * are dropped. {@code ConfigKeys file}: each line of the file is an object with {@code kind}, {@code properties} and the
+ * fields of the kind. The line printed for it has Kafka's {@code error}, or the {@code values} that Kafka has read.
  * <ul>
  * <li>{@code broker}: a whole properties file; also prints the {@code defaults} of topics
- * <li>{@code topic}: settings of a topic; with {@code broker} over its defaults, {@code before} being those until now
+ * <li>{@code topic}: settings of a topic; with {@code broker}, over its defaults; {@code before} has the earlier ones
  * <li>{@code dynamic}: a change at run time, for all brokers where {@code of_all} is true
- * <li>{@code resource}: what {@code type} and {@code name} would be set to, at a controller with {@code broker}
+ * <li>{@code resource}: settings of the resource {@code type} and {@code name}, at a controller with {@code broker}
  * </ul>
  */
 public final class ConfigKeys {
@@ -102,7 +102,7 @@ public final class ConfigKeys {
         return node;
     }
 
-    /** Why the key refuses a value; null for one that it takes. */
+    /** Returns the reason why the key refuses a value, or null if it accepts the value. */
     private static String refusal(ConfigDef.ConfigKey key, Object value) {
         try {
             if (key.validator != null) {

@@ -8,7 +8,7 @@ import java.nio.file.Path;
 
 /**
  * Kafka's own UnifiedLog, driven by lists of operations. A line on stdin names a file with operations, a line each (see
- * DrivenLog). The answer has a line of result for each operation, and ends with a line that is a single dot.
+ * DrivenLog). The response has a line for each operation, and ends with a line that is a single dot.
  */
 public final class DriveLog {
     private DriveLog() {

@@ -18,8 +18,8 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 /**
  * Kafka's own Cleaner on one log, a round a call, and the offset that a broker's cleaner checkpoint would hold.
  *
- * <p>What is cleaned is what LogCleanerManager says is cleanable, however little. Before each round the segments get
- * file times that their base offsets decide: old formats keep tombstones by them.
+ * <p>A round cleans the range that LogCleanerManager returns, even a small one. Before each round the segments get
+ * file times that follow from their base offsets, because old formats keep tombstones by them.
  */
 final class DrivenCleaner {
     private static final double LOAD_FACTOR = 0.9;
@@ -33,7 +33,7 @@ final class DrivenCleaner {
         this.time = time;
     }
 
-    /** {@code mapBytes} hold a key in 24 of them; {@code bufferBytes} is what is read at once, at first. */
+    /** A key takes 24 of the {@code mapBytes}; {@code bufferBytes} is the first size of a read. */
     String clean(UnifiedLog log, int mapBytes, int bufferBytes)
             throws IOException, DigestException, NoSuchAlgorithmException {
         long now = time.milliseconds();
@@ -58,7 +58,7 @@ final class DrivenCleaner {
             + fileTimes(log.logSegments(0, cleaned.getKey()));
     }
 
-    /** A checkpoint behind the end of a log that was cut goes back to it. */
+    /** A checkpoint above the end of a truncated log goes back to that end. */
     void cut(long offset) {
         checkpoint = checkpoint.map(held -> Math.min(held, offset));
     }

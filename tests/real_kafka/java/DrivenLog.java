@@ -40,10 +40,10 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * One partition directory and the operations on it, each a line of words; {@code null} stands for none. The result is
- * "what happened | where the log stands": a value or the class of an error, then its offsets, epoch and segments.
+ * "result | state of the log": a value or the class of an error, then the log's offsets, epoch and segments.
  *
- * <p>What a broker's checkpoints would say is kept here: a flush writes them, and an unclean opening begins with them. The
- * jitter of a segment follows from its base offset instead of chance.
+ * <p>The class keeps the values of a broker's checkpoints: a flush writes them, and an unclean opening begins with them.
+ * The jitter of a segment follows from its base offset instead of chance.
  */
 final class DrivenLog {
     private static final BrokerTopicStats STATISTICS = new BrokerTopicStats();
@@ -141,7 +141,7 @@ final class DrivenLog {
             LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
         tasks.runDeletions();
         for (LogSegment segment : log.logSegments()) {
-            segment.maxTimestampSoFar(); // a truncation would go on without the largest timestamp if nobody had asked for it
+            segment.maxTimestampSoFar(); // a truncation ignores a largest timestamp that no caller has read
         }
         log.updateHighWatermark(batchStart(checkpointedHighWatermark));
         return "opened";
@@ -172,7 +172,7 @@ final class DrivenLog {
         return open(cleanly);
     }
 
-    /** As a broker's orderly shutdown: flushed, closed, checkpointed. */
+    /** The steps of a broker's clean shutdown: flush, close, write checkpoints. */
     private String close() {
         log.prepareActiveSegmentForClose();
         flush();

@@ -17,12 +17,15 @@ import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.utils.Throttler;
 
 /**
- * What Kafka's {@code MemoryRecords.filterTo} leaves of batches, records being judged by its {@code Cleaner}:
- * {@code FilterBatches file}. A line of the file is one clean, words with a space between: now ms, delete retention ms,
- * whether legacy deletes stay, the map's latest offset, its keys ({@code base64:offset,…} or {@code -}), a fate for each
- * batch ({@code retention discard endsEmptyTransaction}, three digits, joined by commas), the batches in base 64. Prints
- * a line for each: {@code ok}, what is left in base 64, records read and kept, records without a key, bytes read; or
- * {@code refused} and the error's class.
+ * Filters batches by Kafka's {@code MemoryRecords.filterTo}, with the rules of its {@code Cleaner} for records:
+ * {@code FilterBatches file}. Each line of the file is one clean, in words separated by spaces.
+ *
+ * <p>The first words are now ms, delete retention ms, and 1 if legacy deletes stay. Then come the latest offset of the
+ * map and its keys ({@code base64:offset,…} or {@code -}). Then comes a fate for each batch, three digits ({@code
+ * retention discard endsEmptyTransaction}), joined by commas. The last word has the batches in base64.
+ *
+ * <p>It prints a line for each: {@code ok}, the kept batches in base64, the counts of records read, kept and without a key,
+ * and the bytes read; or {@code refused} and the error's class.
  */
 public final class FilterBatches {
     private static final int MAP_BYTES = 24 * 1000;

@@ -7,8 +7,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.server.util.Scheduler;
 
 /**
- * A scheduler without threads. What a log wants done at once is done between two operations; deletions wait until they
- * are due and asked for; the flush that follows a roll, and what is periodic, never runs.
+ * A scheduler without threads. Tasks without a delay run between two operations. Deletions run once they are due and an
+ * operation runs them. Periodic tasks and the flush after a roll never run.
  */
 final class HeldTasks implements Scheduler {
     private final ManualTime time;
@@ -29,7 +29,7 @@ final class HeldTasks implements Scheduler {
         return new Done();
     }
 
-    /** What was to be done at once. */
+    /** The tasks without a delay. */
     void runImmediate() {
         run(tasks.stream().filter(task -> !task.isDeletion).toList());
     }

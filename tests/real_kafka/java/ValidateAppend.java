@@ -22,11 +22,15 @@ import org.apache.kafka.storage.internals.log.LogValidator;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 
 /**
- * What Kafka's {@code LogValidator} makes of appends: {@code ValidateAppend file}. A line of the file is one append,
- * words with a space between: target codec, level, compacted, magic, timestamp type, before max ms, after max ms,
- * leader epoch, origin, first offset, now ms, the batches in base 64. Prints a line for each: {@code ok}, the batches
- * in base 64, next offset, max timestamp, size maybe changed, temporary bytes, records converted; or {@code refused},
- * the error's class and number, the indexes of the refused records, and how many were counted for their format, offset,
+ * Validates appends by Kafka's {@code LogValidator}: {@code ValidateAppend file}. Each line of the file is one append, in
+ * words separated by spaces.
+ *
+ * <p>The first words are target codec, level, compacted, magic, timestamp type, before max ms and after max ms. Then come
+ * leader epoch, origin, first offset, now ms and the batches in base64.
+ *
+ * <p>It prints a line for each. After {@code ok} come the batches in base64, next offset, max timestamp, size maybe
+ * changed, temporary bytes and records converted. After {@code refused} come the error's class and number, then the
+ * indexes of the refused records. The last words count the records that were refused for their format, offset,
  * sequence, checksum and missing key.
  */
 public final class ValidateAppend {

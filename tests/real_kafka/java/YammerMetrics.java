@@ -24,10 +24,11 @@ import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
 /**
- * What Yammer's metrics and Kafka's names say: {@code YammerMetrics values directory}. The file has a whole number a
- * line. They go into a gauge (the last), a meter, a histogram and a timer (as ms); each is reported once into a CSV file
- * in the directory. Prints the attributes of their MBeans, {@code attribute MBEAN ATTRIBUTE VALUE} parted by tabs, and
- * for each tag value of a list the object name, {@code name VALUE NAME} with line feeds as \n.
+ * Prints the values of Yammer's metrics, and Kafka's names of them: {@code YammerMetrics values directory}. Each line of
+ * the file is a whole number. They go into a gauge (the last one), a meter, a histogram and a timer (as ms). Each metric
+ * is reported once into a CSV file in the directory. The output has the attributes of their MBeans, {@code attribute
+ * MBEAN ATTRIBUTE VALUE} separated by tabs. It also has the object name for each tag value of a list, {@code name VALUE
+ * NAME} with line feeds as \n.
  */
 public final class YammerMetrics {
     private static final List<String> TAG_VALUES = List.of(

@@ -13,13 +13,16 @@ from tidelog.storage.epoch import LEADER_EPOCH_CHECKPOINT, EpochEntry, LeaderEpo
 from tidelog.storage.fs import LOCAL
 from tidelog.storage.log.partition_log import OpenRequest, PartitionLog
 from tidelog.storage.log.state.log_config import LogConfig
-from tidelog.testing import ManualClock
+from tidelog.testing import ManualClock, ManualScheduler
 
 
-def opened(directory: Path, recovery_point: int = 0, *, clean: bool = True) -> PartitionLog:
+def opened(
+    directory: Path, recovery_point: int = 0, *, clean: bool = True, scheduler: ManualScheduler | None = None
+) -> PartitionLog:
     request = OpenRequest(
         fs=LOCAL,
         directory=directory,
+        scheduler=scheduler,
         clock=ManualClock(BASE_TIME),
         config=LogConfig(segment_bytes=1000),
         clean_shutdown=clean,
@@ -63,6 +66,23 @@ def test_an_epoch_without_records_is_dropped_by_the_flush_after_the_load(tmp_pat
     assert written(log) == [(3, 0), (4, 5)]
     log.close()
     assert written(log) == [(3, 0)]
+
+
+def test_a_task_after_the_load_drops_an_epoch_without_records(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0")
+    append(log, 3)
+    log.begin_epoch(4)
+    log.close()
+    scheduler = ManualScheduler(clock := ManualClock(BASE_TIME))
+    scheduler.startup()
+    log = opened(tmp_path / "t-0", log.recovery_point, scheduler=scheduler)
+    assert written(log) == [(3, 0), (4, 5)]
+    clock.sleep_ms(0)
+    assert written(log) == [(3, 0)]
+    log.close()
+    log = opened(tmp_path / "t-0", log.recovery_point, scheduler=scheduler)
+    assert not scheduler.tasks, "the file is up to date"
+    log.close()
 
 
 def test_a_killed_log_has_the_epochs_of_its_batches(tmp_path: Path) -> None:

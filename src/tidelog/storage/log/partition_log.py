@@ -84,7 +84,7 @@ class PartitionLog(ReadableLog):
     """An open log. ``open`` creates it, with its directory if that is missing."""
 
     def __init__(self, request: OpenRequest, loaded: LoadedLog) -> None:
-        tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id)
+        tasks = LogTasks(request.scheduler, self.flush, self.remove_deleted, self.write_topic_id, self.write_epochs)
         state = new_state(request, loaded, tasks)
         lifecycle = LogLifecycle(request.directory, request.on_failure)
         super().__init__(state, lifecycle, LogCounters(last_flush_ms=request.clock.now_ms()))
@@ -94,6 +94,8 @@ class PartitionLog(ReadableLog):
         self.epochs = LogEpochs(self._state, self._lifecycle.lock)
         if request.topic_id is not None:
             state.assign_topic_id(request.topic_id)
+        if state.dropped_epoch is not None:
+            tasks.after_dropped_epoch()
 
     @classmethod
     def open(cls, request: OpenRequest) -> PartitionLog:
@@ -300,7 +302,7 @@ class PartitionLog(ReadableLog):
         with self._lifecycle.files:
             with self._lifecycle.writing:
                 has_moved = increment_log_start(self._state, offset)
-            self._write_stale_epochs()
+            self._lifecycle.write(self._state.write_stale_epochs)
         return has_moved
 
     def delete_old_segments(self) -> RetentionDecision:
@@ -309,7 +311,7 @@ class PartitionLog(ReadableLog):
             with self._lifecycle.writing:
                 decision = decide_retention(RetentionState.of(self._state, self._clock.now_ms()))
                 delete_oldest(self._state, len(decision.deletions))
-            self._write_stale_epochs()
+            self._lifecycle.write(self._state.write_stale_epochs)
         for deletion in decision.deletions:
             _log.info("Deleted segment %d of %s: %s", deletion.segment.base_offset, self.directory, deletion.reason)
         return decision
@@ -436,13 +438,12 @@ class PartitionLog(ReadableLog):
     def write_topic_id(self) -> None:
         """Write the topic id, so that the first append need not. Thread rule: a background thread; appends go on."""
         with self._lifecycle.files:
-            if self._lifecycle.is_closed or self._lifecycle.failure is not None:
-                return
-            try:
-                self._state.topic.write()
-            except StorageError as error:
-                self._lifecycle.fail(error)
-                raise
+            self._lifecycle.write(self._state.topic.write)
+
+    def write_epochs(self) -> None:
+        """Write the leader epochs if their file is stale. Thread rule: that of ``write_topic_id``."""
+        with self._lifecycle.files:
+            self._lifecycle.write(self._state.write_stale_epochs)
 
     def rename(self, directory: Path, *, retires: bool = False, syncs: bool = True) -> None:
         """Rename the directory. Raise DirectoryError if the new name exists. ``retires`` makes the log read-only.
@@ -482,14 +483,6 @@ class PartitionLog(ReadableLog):
             self.__dict__.pop("plain_appends", None)
 
     # --- inside ---
-
-    def _write_stale_epochs(self) -> None:
-        """Write the leader epochs with ``files`` but without ``lock``: appends do not wait for the disk."""
-        try:
-            self._state.write_stale_epochs()
-        except StorageError as error:
-            self._lifecycle.fail(error)
-            raise
 
     def _flush_by_messages(self) -> None:
         offsets = self._state.offsets

@@ -11,14 +11,14 @@ import org.apache.kafka.common.utils.Time;
 import scala.Option;
 
 /**
- * One Kafka broker and controller in this JVM: {@code Broker server.properties clockShiftMs}. Prints "ready" on a line
- * of its own once the broker takes requests, and stops in an orderly way on SIGTERM.
+ * One Kafka broker and controller in this JVM: {@code Broker server.properties clockShiftMs}. It prints "ready" on a line
+ * of its own once the broker accepts requests, and shuts down cleanly on SIGTERM.
  *
- * <p>It differs from Kafka's own main class in three things: the line that says when; a controller that from then on
- * waits an hour for a heartbeat; and a wall clock that may be shifted. A killed broker gets its place back when its
- * session is over, so sessions are short, and a broker must not lose its place because the machine is slow. What Kafka
- * keeps of a producer at its start depends on the day (producer.id.expiration.ms), so a directory from last year is
- * only loaded as it was meant to be by a broker that believes it is last year.
+ * <p>It differs from Kafka's own main class in three things: it prints this line, its controller then waits an hour for
+ * a heartbeat, and its wall clock may be shifted. A killed broker can register again only when its session is over, so
+ * sessions are short at first; later a broker must not be fenced because the machine is slow. The producers that Kafka
+ * keeps at its start depend on the day (producer.id.expiration.ms). A broker that loads a directory of last year
+ * therefore needs a clock of last year.
  */
 public final class Broker {
     private Broker() {

@@ -15,7 +15,7 @@ import java.nio.charset.StandardCharsets;
  * Kafka's command line tools, many in one process: a tool starts in a tenth of the time that a JVM of its own takes.
  *
  * <p>Each line of the input is an object with the {@code tool}, a class, its {@code arguments} and its {@code input}. A
- * line of output for each: its exit {@code code}, and what it wrote to {@code out} and {@code err}.
+ * line of output for each: its exit {@code code}, and the text that it wrote to {@code out} and {@code err}.
  */
 public final class Tools {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -29,7 +29,7 @@ public final class Tools {
 
     public static void main(String[] none) throws Exception {
         PrintStream answers = System.out;
-        System.setOut(new PrintStream(OutputStream.nullOutputStream())); // what threads write when their tool is gone
+        System.setOut(new PrintStream(OutputStream.nullOutputStream())); // threads may write after their tool has ended
         endInstead("setExitProcedure");
         endInstead("setHaltProcedure");
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -55,7 +55,7 @@ public final class Tools {
         exit.getMethod(setter, procedure).invoke(null, end);
     }
 
-    /** A tool may catch what ends it, complain of it, and end once more: the first time counts. */
+    /** A tool may catch the exception that ends it, print it, and end once more: the first exit code counts. */
     private static void end(int code) {
         if (ended == null) {
             ended = told(code);

@@ -18,8 +18,8 @@ import org.apache.zookeeper.data.Stat;
 
 /**
  * Kafka's own codec of znodes: each line of the input is an object with a {@code kind} and the {@code data} of a znode in
- * base64. Kafka decodes the data and encodes what it has read; the line of output is that, in base64, or the word
- * "refused" if Kafka does not decode it.
+ * base64. Kafka decodes the data and encodes its values again. The line of output is the result in base64, or the word
+ * "refused" if Kafka does not decode the data.
  */
 public final class Znodes {
     private Znodes() {

@@ -426,7 +426,7 @@ class _Loader:
         if self._written_epochs is None and not self._epochs.entries:
             self._create(LEADER_EPOCH_CHECKPOINT)  # an empty file, like a broker's, means the same as no file
         elif self._epochs.entries != with_records(self._written_epochs or (), end_offset):
-            self._write_epochs()  # else the next flush drops an epoch without records: a start need not wait for it
+            self._write_epochs()  # else a task or a flush drops an epoch without records: a start need not wait for it
 
     def _write_epochs(self) -> None:
         self._written_epochs = self._epochs.entries

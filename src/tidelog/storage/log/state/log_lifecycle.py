@@ -73,6 +73,16 @@ class LogLifecycle:
             self.failure = error
             self.report(error)
 
+    def write(self, write: Callable[[], object]) -> None:
+        """Write a small file while appends go on, unless the log is closed or failed. The caller holds ``files``."""
+        if self.is_closed or self.failure is not None:
+            return
+        try:
+            write()
+        except StorageError as error:
+            self.fail(error)
+            raise
+
     def report(self, error: Exception) -> None:
         """Report a StorageError to the log's opener. This alone does not fail the log: a read may have failed."""
         if isinstance(error, StorageError):

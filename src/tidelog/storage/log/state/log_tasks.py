@@ -1,23 +1,26 @@
-"""A log's background tasks: write its topic id, flush after a roll, remove deleted files.
+"""A log's background tasks: write its topic id, drop a leader epoch, flush after a roll, remove deleted files.
 
-A new log is usable before its topic id is on the disk; the next task writes the id. A roll leaves the old segment
+A new log is usable before its topic id is on the disk; the next task writes the id. A loaded log is usable before the
+file of its leader epochs lacks one without records; the next task writes the file. A roll leaves the old segment
 unsynced, so that the append need not wait for the disk; the next task flushes up to the new segment. Deleted files stay
 for ``file.delete.delay.ms``, because readers may use them. Without a scheduler no task runs. A task ignores failures,
 because the log's owner already has a report. It also ignores a closed log.
 Thread rule: the caller holds the partition's lock; the scheduler runs the tasks without it.
-Source: Kafka's ``UnifiedLog.initializeTopicId``, ``UnifiedLog.roll`` and ``LocalLog.deleteSegmentFiles``.
+Source: Kafka's ``UnifiedLog.initializeTopicId``, ``UnifiedLog.roll``, ``LocalLog.deleteSegmentFiles`` and
+``LeaderEpochFileCache.truncateFromEndAsyncFlush``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from tidelog.model import ClosedError, StorageError
 from tidelog.runtime import Scheduler
 
 
 class LogTasks:
-    """The tasks of one log, which provides ``flush`` (up to an offset), ``remove_deleted`` and ``write_topic_id``."""
+    """The tasks of one log, which provides the functions. ``flush`` flushes up to an offset."""
 
     def __init__(
         self,
@@ -25,15 +28,21 @@ class LogTasks:
         flush: Callable[[int], object],
         remove_deleted: Callable[[], object],
         write_topic_id: Callable[[], object],
+        write_epochs: Callable[[], object],
     ) -> None:
         self._scheduler = scheduler
         self._flush = flush
         self._remove_deleted = remove_deleted
         self._write_topic_id = write_topic_id
+        self._write_epochs = write_epochs
 
     def after_topic_id(self) -> None:
         """Schedule the write of a new topic id."""
         self._schedule("flush-metadata-file", self._write_topic_id, 0)
+
+    def after_dropped_epoch(self) -> None:
+        """Schedule the write of the leader epochs after loading has dropped one without records."""
+        self._schedule("leader-epoch-cache-flush", self._write_epochs, 0)
 
     def after_roll(self, base_offset: int) -> None:
         """Schedule a flush up to ``base_offset``, where the new active segment begins."""
@@ -48,9 +57,7 @@ class LogTasks:
             return
 
         def run() -> None:
-            try:
+            with suppress(ClosedError, StorageError):
                 task()
-            except (ClosedError, StorageError):
-                pass
 
         self._scheduler.schedule(name, run, delay_ms=delay_ms)
