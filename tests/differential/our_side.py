@@ -97,6 +97,7 @@ class OurSide:
         if below_ms > 1:  # otherwise the jitter is always 0
             active = self._log._state.active
             active.roll_jitter_ms = active.base_offset * _JITTER_STEP_MS % below_ms
+            active._apply_limits(active._limits)
 
     def _line(self, work: Callable[[], object]) -> str:
         try:
