@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,8 +34,11 @@ DAY_MS = 24 * 3_600_000
 
 def data(seed: int, count: int, producer_id: int = -1, base_sequence: int = -1) -> Append:
     """Return an append of ``count`` records with keys that follow from the seed, in a transaction of the producer."""
-    producer: dict[str, Any] = {} if producer_id < 0 else {"producer_id": producer_id, "producer_epoch": 0, "transactional": True}
-    batch = Batch(records=count, timestamp=START_MS, base_sequence=base_sequence, value_bytes=50, seed=seed, **producer)
+    batch = Batch(records=count, timestamp=START_MS, value_bytes=50, seed=seed)
+    if producer_id >= 0:
+        batch = replace(
+            batch, producer_id=producer_id, producer_epoch=0, base_sequence=base_sequence, transactional=True
+        )
     return Append(batches=(batch,))
 
 

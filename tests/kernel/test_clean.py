@@ -253,6 +253,16 @@ def test_data_that_was_skipped(twin: Twin) -> None:
 
 
 @both
+def test_keys_without_room_at_offsets_that_are_not_above(twin: Twin) -> None:
+    """The offset 3 of a damaged log comes after the offset 5, which has the same key."""
+    offset_map = twin.OffsetMap(3 * 24, key=SECRET)
+    assert put(twin, offset_map, batch([record(0, b"a"), record(5, b"b")], last_offset_delta=5))
+    late = batch([record(0, b"b")], base_offset=3)
+    assert not put(twin, offset_map, late)
+    assert filtered(twin, late, offset_map).records_kept == 0
+
+
+@both
 def test_an_offset_beyond_the_bits(twin: Twin) -> None:
     """The key at the first offset beyond the bits comes again, and it has no bit."""
     far = 2**27

@@ -12,7 +12,7 @@ from tidelog.kernel._buffers cimport Buffers
 from tidelog.kernel._faults cimport FAULT_BATCH_END, FAULT_NONE
 from tidelog.kernel._memory cimport Block, Memory, give_block, reserve, take_block
 from tidelog.kernel._offset_map cimport (
-    RUN, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128, tl_little64, tl_note_superseded,
+    RUN, OffsetMap, Slots, fetch_slot, put_hash, tl_hash128, tl_little64, tl_note_superseded, tl_pass_over,
 )
 from tidelog.kernel._open_batch cimport OpenBatch, check_batch, next_record, open_batch
 from tidelog.kernel._records cimport NO_MEMORY, tl_record
@@ -103,10 +103,10 @@ def hash_batch_keys(
                 fault, position=positions[row], offset=int(table.base_offset[row]), record=done,
                 count=batch.header.record_count,
             )
-        skipped = ~(np.asarray(wanted, np.bool_) | table.is_control)
+        skipped = np.where(table.last_offset < start_offset, table.magic < 2, ~np.asarray(wanted, np.bool_))
         return HashedKeys(
             memoryview(Memory.take(&work.entries)), ends, np.array(table.last_offset),
-            bool((skipped & (table.last_offset >= start_offset)).any()),
+            bool((skipped & ~table.is_control).any()),
         )
     finally:
         give_block(&work.entries)
@@ -197,6 +197,8 @@ def put_hashed_keys(OffsetMap offset_map not None, hashed, *, int64_t start_offs
                 break
             if last_offsets[row] >= start_offset and last_offsets[row] > offset_map.latest_offset:
                 offset_map.latest_offset = last_offsets[row]
+        for row in range(index, count):  # none is left unless the map is full
+            tl_pass_over(&offset_map.noted, entries[row].offset)
     offset_map.leave(True, &slots)
     return all_in
 

@@ -25,6 +25,7 @@ cdef extern from "superseded.h" nogil:
         bint complete
     void tl_forget_superseded(tl_superseded*)
     void tl_note_superseded(tl_superseded*, int64_t, int64_t)
+    void tl_pass_over(tl_superseded*, int64_t)
     bint tl_is_superseded(const tl_superseded*, int64_t)
     bint tl_is_latest(const tl_superseded*, int64_t)
     bint tl_all_superseded(const tl_superseded*, int64_t, int64_t, int64_t)

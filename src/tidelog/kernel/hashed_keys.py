@@ -16,4 +16,5 @@ class HashedKeys(NamedTuple):
     last_offsets: npt.NDArray[np.int64]
     """The last offset of each batch."""
     skips_data: bool
-    """True if a batch with data is not wanted, so that its keys are not among the entries."""
+    """True if a batch with data is not wanted, so that its keys are not among the entries. It is also True if a message
+    of an old format claims to end below the start, because the messages inside it may contradict it."""

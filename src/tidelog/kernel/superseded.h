@@ -3,9 +3,9 @@
  * States: *noting* while offsets ascend; *ended* after the first that does not, since an offset may then stand for
  * several records. In that state nothing is known: there is no first offset. Offsets beyond TL_MOST_NOTED_WORDS, or
  * without memory for their bit, are not noted. Then the bits are not complete: a bit that is not set proves nothing.
- * They are not complete either after a key that was put without its offset being noted, or after data that was skipped:
- * Kafka's cleaner may take data for aborted when it fills the map, and not when it filters. If the bits are complete, a
- * bit that is not set proves that the key did not come again.
+ * A key that was put without its offset being noted has the same effect, and a key that found no room although a later
+ * offset was noted. So has data that was skipped: Kafka's cleaner may take data for aborted when it fills the map, and
+ * not when it filters. If the bits are complete, a bit that is not set proves that the key did not come again.
  */
 #ifndef TIDELOG_SUPERSEDED_H
 #define TIDELOG_SUPERSEDED_H
@@ -65,6 +65,11 @@ static inline void tl_note_superseded(tl_superseded *noted, int64_t before, int6
         noted->words[bit >> 6] |= UINT64_C(1) << (bit & 63);
     else
         noted->complete = 0;
+}
+
+/* Pass a key at `offset` for which the map has no room. */
+static inline void tl_pass_over(tl_superseded *noted, int64_t offset) {
+    if (offset <= noted->latest) noted->complete = 0;
 }
 
 static inline int tl_is_superseded(const tl_superseded *noted, int64_t offset) {

@@ -44,7 +44,7 @@ def hash_batch_keys(
                     hashed = offset_map.hash_of(record.key)
                     entries += _ENTRY.pack(hashed & _WORD, hashed >> 64, offset)
         row_ends.append(len(entries) // _ENTRY.size)
-    skipped = ~(wanted | table.is_control) & (table.last_offset >= start_offset)
+    skipped = np.where(table.last_offset < start_offset, table.magic < 2, ~wanted) & ~table.is_control
     ends = np.array(row_ends, np.int64)
     return HashedKeys(memoryview(bytes(entries)), ends, np.array(table.last_offset), bool(skipped.any()))
 
