@@ -315,7 +315,7 @@ class LogState:
         self.topic.write()
         dropped, self.dropped_epoch = self.dropped_epoch, None
         if dropped is not None and (epoch is None or epoch <= dropped):
-            self.write_epochs()
+            self.write_stale_epochs()
 
     def write_stale_epochs(self, *, syncs_name: bool = True) -> None:
         """Write the leader epochs durably if their file is stale. Needs no log lock; precedes a recovery point move.
