@@ -12,6 +12,7 @@ import pytest
 
 from conftest import GoldenFactory
 from golden_sets import EVERYTHING, FORMATS, SCENARIOS
+from held_directory import held
 from log_maker import batch, data, mark_clean, marker, plain, write_segment
 from tidelog.inspect import batch_walk
 from tidelog.inspect.bounded_rows import BoundedRows, ByteBudget, Gap, search_next
@@ -180,6 +181,46 @@ def test_decompressed_bytes_count_too(tmp_path: Path) -> None:
     found, made = scan(view, budget=1_000_000, keep_bytes=10)
     assert 0 < len(found) < 12
     assert made.next_offset == len(found)
+
+
+def test_files_that_a_broker_has_replaced_are_no_damage(tmp_path: Path) -> None:
+    """The view knows segment 0 as the last one. A broker has appended, rolled, and removed its last batch since."""
+    batches = [plain(number * 10, 10) for number in range(60)]
+    with held(tmp_path):
+        view = made_log(tmp_path, batches)
+        assert view.log_end == 600
+        kept = [batch for number, batch in enumerate(batches) if number % 3 < 2] + [plain(600, 10, size=30)]
+        write_segment(tmp_path / "t-0", 0, kept, interval_bytes=2000)
+        write_segment(tmp_path / "t-0", 610, [])
+        for start in (0, 405):
+            wanted = [offset for offset in range(start, 600) if offset // 10 % 3 < 2]
+            stale = LogView(LOCAL, view.directory, directory_state=view.directory_state)
+            stale._state = view.state
+            found, made = scan(stale, start, 600)
+            assert [record.offset for record in found_records(found)] == wanted
+            assert made.is_complete
+
+
+def test_damage_in_a_held_directory_is_a_gap(tmp_path: Path) -> None:
+    batches = [plain(number * 10, 10) for number in range(60)]
+    with held(tmp_path):
+        view = made_log(tmp_path, batches)
+        path = tmp_path / "t-0" / f"{0:020d}.log"
+        content = bytearray(path.read_bytes())
+        for number in (10, 11, 30):
+            content[number * len(batches[0]) + 80] ^= 1
+        path.write_bytes(content)
+        found, made = scan(view, 55)
+        assert [(one.offset, one.size) for one in found if isinstance(one, Gap)] == [
+            (100, 2 * len(batches[0])),
+            (300, len(batches[0])),
+        ]
+        assert [one.offset for one in found if isinstance(one, FoundRecord)] == [
+            offset for offset in range(55, 600) if offset // 10 not in {10, 11, 30}
+        ]
+        assert made.is_complete
+        inside, _ = scan(view, 115, 125)
+        assert [(type(one), one.offset) for one in inside][:2] == [(Gap, 100), (FoundRecord, 120)]
 
 
 def zstd_batch(base_offset: int, values: list[bytes]) -> bytes:

@@ -7,10 +7,7 @@ import logging
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 
 from conftest import GoldenFactory
 from golden_sets import FLIGHTS, FORMATS, SCENARIOS, footprint, manifest
+from held_directory import held
 from log_maker import batch, data, mark_clean, marker, plain, write_checkpoint, write_segment
 from spark.in_process import reader_of, rows, rows_of, splits_of
 from tidelog.model import (
@@ -222,30 +220,6 @@ def producers_of(directory: Path) -> list[ProducerEntry]:
 def tables(root: Path, **given: object) -> dict[str, list[dict[str, Any]]]:
     modes = ("index", "producers", "transactions")
     return {mode: rows(root, subscribe="t,u", mode=mode, **given) for mode in modes}
-
-
-@contextmanager
-def held(root: Path) -> Iterator[None]:
-    """Lock the directory from another process, because a process does not see its own lock."""
-    script = (
-        "import fcntl, sys\n"
-        "file = open(sys.argv[1], 'w')\n"
-        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
-        "print('locked', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, root / LOCK_FILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == b"locked\n"
-        yield
-    finally:
-        process.stdin.close()
-        process.wait(timeout=200)
-        process.stdout.close()
 
 
 def test_killed_stopped_and_held_directories_give_the_same_rows(root: Path) -> None:

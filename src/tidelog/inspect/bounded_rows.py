@@ -2,8 +2,11 @@
 
 The walk is the counterpart of ``RowStream`` for pages. It works through a bounded number of bytes, and names the offset
 at which another walk goes on. It holds no large batch. Damage is always passed over, and becomes a gap. The caller
-provides the search for the end of damage, since that may read a complete segment. Reads only. Thread rule: one thread
-for a walk.
+provides the search for the end of damage, since that may read a complete segment.
+
+A running broker may replace the files of a segment after the view has read their sizes. So a fault in a held directory
+makes the walk read the state again, and only a fault that remains is damage. Reads only. Thread rule: one thread for a
+walk.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import numpy as np
 
 from tidelog.inspect.batch_walk import Window, windows
 from tidelog.kernel import BatchRow, BatchTable, Stop
+from tidelog.storage.log.view.directory_state import DirectoryCondition
 from tidelog.storage.log.view.log_view import LogView
 from tidelog.storage.log.view.row_stream import fault_reason, valid_rows
-from tidelog.storage.log.view.view_state import ViewSegment, stop_reason
+from tidelog.storage.log.view.view_state import ViewSegment, ViewState, stop_reason
 from tidelog.storage.segment.resync import next_sound_batch
 from tidelog.storage.segment.segment_reader import SegmentReader
 
@@ -83,6 +87,10 @@ class WindowRows:
     large: BatchRow | None = None
 
 
+class _UnsureError(Exception):
+    """A fault that may come from files that a broker has replaced. Internal."""
+
+
 class BoundedRows:
     """Iterate once. All records below ``next_offset`` were delivered or passed over."""
 
@@ -104,6 +112,8 @@ class BoundedRows:
         self._budget = budget
         self._find_next = find_next
         self._start_position = start_position
+        self._faults: set[tuple[int, int]] = set()
+        """The faults that were seen, by the segment's base offset and the position."""
 
     @property
     def is_complete(self) -> bool:
@@ -117,20 +127,32 @@ class BoundedRows:
     def __iter__(self) -> Iterator[WindowRows | Gap]:
         """Yield batches and gaps in the sequence of the log. Raise FileMissingError if a segment disappears."""
         state = self._view.state
-        segment = state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+        segment = self._segment_at(state)
         while segment is not None and not self.is_over:
             following = state.segments.higher(segment.base_offset)
             end_offset = state.log_end.message_offset if following is None else following.base_offset
-            with segment.open(self._view.fs, self._view.directory) as reader:
-                yield from self._segment(segment, reader, end_offset)
+            try:
+                with segment.open(self._view.fs, self._view.directory) as reader:
+                    yield from self._segment(state, segment, reader, end_offset)
+            except _UnsureError:
+                state = self._view.refresh()
+                segment = self._segment_at(state)
+                continue
             if not self._budget.is_spent:
                 self.next_offset = max(self.next_offset, min(end_offset, self._end))
             segment = following
         if not self._budget.is_spent:
             self.next_offset = max(self.next_offset, self._end)
 
-    def _segment(self, segment: ViewSegment, reader: SegmentReader, end_offset: int) -> Iterator[WindowRows | Gap]:
-        end = self._view.state.end_position(segment)
+    def _segment_at(self, state: ViewState) -> ViewSegment | None:
+        """Return the segment with the next offset, or the first one after it."""
+        return state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+
+    def _segment(
+        self, state: ViewState, segment: ViewSegment, reader: SegmentReader, end_offset: int
+    ) -> Iterator[WindowRows | Gap]:
+        """Yield batches and gaps of one segment. Raise _UnsureError for a fault that a fresh state may not have."""
+        end = state.end_position(segment)
         end = reader.size if end is None else min(end, reader.size)
         position, self._start_position = self._start_position, None
         if position is None:
@@ -159,6 +181,7 @@ class BoundedRows:
                     break
             if fault is None or self.is_complete:
                 return
+            self._confirm(state, segment, fault[0])
             seen_to = last_offset + 1
             wanted = SearchRange(position=fault[0], end=end, first_offset=seen_to, end_offset=end_offset)
             found = self._find_next(segment, wanted)
@@ -171,6 +194,15 @@ class BoundedRows:
                     offset=seen_to,
                     reason=fault[1],
                 )
+
+    def _confirm(self, state: ViewState, segment: ViewSegment, position: int) -> None:
+        """Return if a fault is damage: no broker runs, or the fault remains in a fresh state. Raise _UnsureError."""
+        if state.condition is not DirectoryCondition.HELD:
+            return
+        fault = (segment.base_offset, position)
+        if fault not in self._faults:
+            self._faults.add(fault)
+            raise _UnsureError
 
     def _wanted(self, window: Window, valid: int, last_offset: int) -> BatchTable:
         """Return the valid rows that may have offsets of the range."""

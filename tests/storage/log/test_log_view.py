@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 import log_maker
 from conftest import GoldenFactory
 from golden_sets import SCENARIOS
+from held_directory import held
 from log_maker import data, marker, plain, write_checkpoint, write_segment
 from tidelog.model import (
     CorruptRecordError,
@@ -267,22 +266,8 @@ class TestDamage:
 @pytest.fixture
 def holder(root: Path) -> Iterator[Path]:
     """Hold the directory's lock in another process."""
-    script = (
-        "import fcntl, sys\n"
-        "file = open(sys.argv[1], 'w')\n"
-        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
-        "print('locked', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, root / ".lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stdin is not None
-    assert process.stdout.readline() == b"locked\n"
-    yield root
-    process.stdin.close()
-    process.wait(timeout=60)
+    with held(root):
+        yield root
 
 
 class TestUntil:
