@@ -243,6 +243,7 @@ pieces = st.one_of(
 
 @given(data=st.lists(pieces, max_size=40).map(b"".join), start=st.integers(0, 100), missing=st.integers(0, 5000))
 @example(data=batch([record(0, value=bytes(10_000))]) * 3, start=0, missing=0)
+@example(data=batch([record(0, value=bytes(3_990))]) * 3, start=0, missing=0)  # a header across the end of the window
 def test_headers_of_a_file(data: bytes, start: int, missing: int) -> None:
     with memory_file(data) as descriptor:
         end = len(data) - min(missing, len(data))
