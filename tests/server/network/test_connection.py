@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -147,6 +148,27 @@ def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
             assert harness.begun.count(b"file") == 1
             for _ in range(3):
                 assert slow.receive_frame() == b"head" + content
+
+
+def test_some_requests_of_a_client_that_takes_no_bytes_are_received_and_wait() -> None:
+    """Linux may drop the acknowledgements of a client whose requests fill the socket, so that both sides would wait."""
+    large, frames = bytes(8 * MEBIBYTE), [b"%08d" % number * 100 for number in range(900)]
+    with listening(echo) as harness, harness.client() as client:
+        client.send_frames(large)
+        harness.wait_for_requests(1)
+        sender = threading.Thread(target=client.send_frames, args=frames)
+        sender.start()
+        (connection,) = harness.listener.connections
+        while harness.call(lambda: connection.state) != "writing":
+            time.sleep(0.01)
+        received: list[int] = []
+        while sender.is_alive() or len(received) < 20:
+            harness.call(lambda: harness.clock.sleep_ms(500))
+            received.append(harness.call(lambda: connection.request_bytes))
+            time.sleep(0.01)
+        assert 0 < received[-1] < sum(map(len, frames)), "some bytes, but not all of them"
+        assert harness.begun == [large]
+        assert [client.receive_frame() for _ in range(901)] == [large, *frames]
 
 
 @pytest.mark.parametrize("with_sendfile", [True, False])

@@ -6,8 +6,8 @@ state      until                                    what may happen
 reading    a frame is complete                      bytes are received; the client or the idle timeout may close it
 working    its response is ready                    nothing is read: further bytes stay in the socket's buffers. A
                                                     close by the client is detected, unless it sent bytes before that
-writing    the response is sent                     nothing is read either: a slow client costs the memory of one
-                                                    response
+writing    the response is sent                     little is read: a slow client costs the memory of one response
+                                                    and of a few requests
 throttled  the throttle time of its client is over  the same
 closed     (it is final)                            a later response is dropped
 =========  =======================================  ================================================================
@@ -21,6 +21,10 @@ While a request waits for its response, its connection is watched until more byt
 client that closes the connection does not stop the request, as in Kafka: the changes that it has begun are finished.
 Only a request that just waits, such as a delayed fetch, ends at once (``ClientConnection.on_connection_closed``). A
 closing listener ends all. Until the request ends, the connection and its bytes count among the listener's.
+
+A client may send requests and take no byte of a response, because Linux 6.17 and newer drop its acknowledgements when
+the socket's receive buffer is full. Neither side would ever go on. So a connection that sends nothing for a while takes
+some bytes of the next requests, up to a bound.
 
 libuv reports a socket's failure once and then watches it no longer. Therefore received bytes are read up to the error.
 If a response is being sent, the send meets the error instead.
@@ -47,6 +51,10 @@ _MAX_RECEIVES = 16
 _MAX_REQUESTS = 8
 """Requests with an immediate response before other connections get a turn."""
 _RESPONSES_TOGETHER = 2
+_STALL_MS = 500
+"""The time without a sent byte after which bytes of the next requests are taken."""
+_MOST_STALLED_BYTES = 512 * 1024
+"""The bytes that are taken while one response is sent, approximately."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,6 +122,8 @@ class Connection:
         "_send_queue",
         "_service",
         "_socket",
+        "_stall_timer",
+        "_stalled_bytes",
         "_throttle_timer",
         "client",
         "is_closed",
@@ -138,7 +148,8 @@ class Connection:
         self._send_queue = SendQueue(sock)
         self._pending: asyncio.Future[Reply] | None = None
         self._throttle_timer: TimerHandle | None = None
-        self._request_bytes = 0
+        self._stall_timer: TimerHandle | None = None
+        self._request_bytes = self._stalled_bytes = 0
         self._is_reading = self._is_writing = self._has_turn = False
         self.client = client
         client.following = self._frames.complete
@@ -276,27 +287,32 @@ class Connection:
 
     def _receive(self) -> Frame | None:
         """Return a frame if one is complete. Raise OSError or EOFError if the client has closed the connection."""
-        frames, sock = self._frames, self._socket
         for _ in range(_MAX_RECEIVES):
-            space = frames.space()
-            room = self._owner.scratch if space is None else space
             try:
-                count = sock.recv_into(room)
+                self._receive_once()
             except BlockingIOError:
                 return None
-            finally:
-                if space is not None:
-                    space.release()
-            if count == 0:
-                raise EOFError
-            if space is None:
-                frames.receive(self._owner.scratch[:count])
-            else:
-                frames.filled(count)
-            if (frame := frames.next_frame()) is not None:
+            if (frame := self._frames.next_frame()) is not None:
                 return frame
         self._read_next_turn()
         return None
+
+    def _receive_once(self) -> int:
+        """Receive bytes by one system call, and return their number. Raise OSError, BlockingIOError or EOFError."""
+        frames = self._frames
+        space = frames.space()
+        try:
+            count = self._socket.recv_into(self._owner.scratch if space is None else space)
+        finally:
+            if space is not None:
+                space.release()
+        if count == 0:
+            raise EOFError
+        if space is None:
+            frames.receive(self._owner.scratch[:count])
+        else:
+            frames.filled(count)
+        return count
 
     def _set_request_bytes(self, held_bytes: int) -> None:
         if held_bytes != self._request_bytes:
@@ -387,7 +403,26 @@ class Connection:
             self._stop_reading()
             self._is_writing = True
             self._owner.loop.add_writer(self._descriptor, self._on_writable)
+            self._stall_timer = self._owner.timers.call_later(_STALL_MS, self._end_stall)
         return is_sent
+
+    def _end_stall(self) -> None:
+        """Take bytes of the next requests if nothing was sent for a while."""
+        self._stall_timer = None
+        try:
+            if self._owner.timers.monotonic_ms() - self.last_active_ms >= _STALL_MS:
+                count = self._receive_once()
+                self._stalled_bytes += count
+                self._set_request_bytes(self._request_bytes + count)
+        except BlockingIOError:
+            pass
+        except (OSError, EOFError):  # the client has closed its side, or the send will meet the error
+            return
+        except MalformedMessageError as error:
+            self._reject(error)
+            return
+        if self._stalled_bytes < _MOST_STALLED_BYTES:
+            self._stall_timer = self._owner.timers.call_later(_STALL_MS, self._end_stall)
 
     def _on_writable(self) -> None:
         self.last_active_ms = self._owner.timers.monotonic_ms()
@@ -397,6 +432,9 @@ class Connection:
         if self._is_writing:
             self._is_writing = False
             self._owner.loop.remove_writer(self._descriptor)
+            self._stalled_bytes = 0
+            if self._stall_timer is not None:
+                self._stall_timer.cancel()
 
     def _throttle(self) -> None:
         """Throttle the connection for the quota's time, then continue."""

@@ -57,6 +57,10 @@ class TlsConnection(Connection):
             self._do_handshake()
         self._read_pending_next_turn()
 
+    def _end_stall(self) -> None:
+        if self._handshake_done:
+            super()._end_stall()
+
     def _read_pending_next_turn(self) -> None:
         if self._is_reading and self._stream.has_pending:
             self._read_next_turn()
