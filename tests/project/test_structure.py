@@ -10,7 +10,7 @@ from project.tree import ROOT
 
 MAX_PAIRS = 9
 """The number of pairs of folders that import each other. Lower it after removing one."""
-MAX_SOURCE_LINES = 149_027
+MAX_SOURCE_LINES = 149_018
 """The size of src. Lower it after a change that makes src smaller; a new feature may raise it."""
 TREE = structure.Tree(ROOT)
 

@@ -132,7 +132,9 @@ def test_a_slow_reader_gets_all_of_a_topic_whose_files_are_removed_meanwhile(
     with WireClient(data.home.port) as slow:
         version, sent = data.send_fetch({("t", 0): 0}, client=slow, partition_max_bytes=1 << 30, max_bytes=1 << 30)
         data.home.wait_for(
-            lambda: any(one.is_writing for listener in data.home.broker.listeners for one in listener.connections)
+            lambda: any(
+                one.state == "writing" for listener in data.home.broker.listeners for one in listener.connections
+            )
         )
         data.delete()
         log.delete()

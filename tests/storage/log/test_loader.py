@@ -309,7 +309,8 @@ class TestProducers:
         ]
         assert file(transactions, 10, "txnindex").stat().st_size == 34
         assert not file(transactions, 0, "txnindex").exists()
-        assert loaded.producers.state.transactions.first_undecided_offset() == 13
+        (ongoing,) = loaded.producers.state.transactions.ongoing
+        assert ongoing.first_offset.message_offset == 13
 
     @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"no snapshot")])
     def test_a_lost_snapshot_is_made_from_an_older_one_and_the_log(

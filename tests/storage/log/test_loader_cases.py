@@ -196,7 +196,7 @@ class TestTransactions:
         loaded = load(directory, recovery_point=last)
         assert [segment.base_offset for segment in loaded.recovered] == [last]
         assert self.aborted(directory) == self.ABORTED
-        assert loaded.producers.state.transactions.first_undecided_offset() is None
+        assert not loaded.producers.state.transactions.ongoing
 
     def test_a_coordinator_epoch_that_falls_is_taken_as_it_is(self, tmp_path: Path) -> None:
         """Recovery takes the latest marker, whatever its coordinator epoch (KAFKA-9144)."""

@@ -330,8 +330,7 @@ def test_the_first_unstable_offset(log: Log) -> None:
     completed = log.marker()
     assert completed == (ID, 0, 2, False)
     transactions = log.state.transactions
-    assert transactions.first_undecided_offset() == 1
-    assert [open_.producer_id for open_ in transactions.ongoing] == [8]
+    assert [(open_.first_offset.message_offset, open_.producer_id) for open_ in transactions.ongoing] == [(1, 8)]
     assert log.state.first_unstable_offset() == LogOffsetMetadata(0, 0, 0)
     log.state.on_high_watermark_updated(2)
     assert log.state.first_unstable_offset() == LogOffsetMetadata(0, 0, 0)

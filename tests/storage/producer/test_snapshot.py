@@ -113,7 +113,7 @@ def test_loading_drops_the_expired_and_keeps_open_transactions() -> None:
     state.load_snapshot(GOOD, 12, now_ms=149)
     assert set(state.producers) == {3, 4}
     assert (state.map_end_offset, state.last_snapshot_offset, state.needs_snapshot) == (12, 12, False)
-    assert state.transactions.first_undecided_offset() == 7
+    assert state.transactions.ongoing[0].first_offset.message_offset == 7
     later = ProducerState(expiration_ms=50)
     later.load_snapshot(GOOD, 12, now_ms=150)
     assert set(later.producers) == {3}

@@ -168,11 +168,6 @@ class Connection:
         return self._is_reading
 
     @property
-    def is_writing(self) -> bool:
-        """True if it waits until the client takes more bytes."""
-        return self._is_writing
-
-    @property
     def state(self) -> str:
         """The name of its state in the module's table."""
         if self.is_closed:

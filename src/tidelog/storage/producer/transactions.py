@@ -73,10 +73,6 @@ class Transactions:
         first = min(firsts)
         return (self._unreplicated.get(first) or self._ongoing[first]).first_offset
 
-    def first_undecided_offset(self) -> int | None:
-        """Return the first offset of the earliest transaction without a marker."""
-        return min(self._ongoing, default=None)
-
     def drop_unreplicated(self, offset: int) -> None:
         """Forget the ended transactions with a marker below ``offset`` (the high watermark or the log start offset)."""
         if not self._unreplicated:
