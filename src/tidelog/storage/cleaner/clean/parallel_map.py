@@ -52,7 +52,7 @@ class ParallelMap:
             wait(running)
 
     def submit(self, work: Callable[[], _Result], *, inline: bool) -> Future[_Result]:
-        """Start work next to ``results``. If ``alone``, or with one processor, finish it before returning."""
+        """Start work next to ``results``. If ``inline``, or with one processor, finish it before returning."""
         if self._threads > 1 and not inline:
             return self._pool.submit(work)
         done: Future[_Result] = Future()
