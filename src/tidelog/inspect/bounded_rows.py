@@ -127,7 +127,7 @@ class BoundedRows:
     def __iter__(self) -> Iterator[WindowRows | Gap]:
         """Yield batches and gaps in the sequence of the log. Raise FileMissingError if a segment disappears."""
         state = self._view.state
-        segment = self._segment_at(state)
+        segment = state.segments.floor_or_first(self.next_offset)
         while segment is not None and not self.is_over:
             following = state.segments.higher(segment.base_offset)
             end_offset = state.log_end.message_offset if following is None else following.base_offset
@@ -136,17 +136,13 @@ class BoundedRows:
                     yield from self._segment(state, segment, reader, end_offset)
             except _UnsureError:
                 state = self._view.refresh()
-                segment = self._segment_at(state)
+                segment = state.segments.floor_or_first(self.next_offset)
                 continue
             if not self._budget.is_spent:
                 self.next_offset = max(self.next_offset, min(end_offset, self._end))
             segment = following
         if not self._budget.is_spent:
             self.next_offset = max(self.next_offset, self._end)
-
-    def _segment_at(self, state: ViewState) -> ViewSegment | None:
-        """Return the segment with the next offset, or the first one after it."""
-        return state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
 
     def _segment(
         self, state: ViewState, segment: ViewSegment, reader: SegmentReader, end_offset: int

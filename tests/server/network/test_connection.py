@@ -151,7 +151,7 @@ def test_a_slow_reader_holds_one_answer_and_nobody_up(tmp_path: Path) -> None:
 
 
 def test_some_requests_of_a_client_that_takes_no_bytes_are_received_and_wait() -> None:
-    """Linux may drop the acknowledgements of a client whose requests fill the socket, so that both sides would wait."""
+    """Linux may deliver nothing in either direction after requests have filled the socket; see ``Connection``."""
     large, frames = bytes(8 * MEBIBYTE), [b"%08d" % number * 100 for number in range(900)]
     with listening(echo) as harness, harness.client() as client:
         client.send_frames(large)

@@ -22,9 +22,9 @@ client that closes the connection does not stop the request, as in Kafka: the ch
 Only a request that just waits, such as a delayed fetch, ends at once (``ClientConnection.on_connection_closed``). A
 closing listener ends all. Until the request ends, the connection and its bytes count among the listener's.
 
-A client may send requests and take no byte of a response, because Linux 6.17 and newer drop its acknowledgements when
-the socket's receive buffer is full. Neither side would ever go on. So a connection that sends nothing for a while takes
-some bytes of the next requests, up to a bound.
+A client's requests may fill the socket's receive buffer while a response is sent. Linux 6.18 then drops packets beyond
+the window, and was seen to deliver nothing in either direction any longer. So a connection that sends nothing for a
+while takes some bytes of the next requests, up to a bound.
 
 libuv reports a socket's failure once and then watches it no longer. Therefore received bytes are read up to the error.
 If a response is being sent, the send meets the error instead.

@@ -77,6 +77,10 @@ class LogSegments(Generic[S]):
         at = bisect_right(self.at_this_moment, offset, key=_base_offset)
         return self.at_this_moment[at - 1] if at else None
 
+    def floor_or_first(self, offset: int) -> S | None:
+        """Return the segment at which a read from ``offset`` begins, or None without segments."""
+        return self.floor(offset) or next(iter(self), None)
+
     def lower(self, base_offset: int) -> S | None:
         """Return the last segment whose base offset is below ``base_offset``."""
         at = bisect_left(self.at_this_moment, base_offset, key=_base_offset)

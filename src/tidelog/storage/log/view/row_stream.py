@@ -166,7 +166,7 @@ class RowStream:
     def __iter__(self) -> Iterator[Rows]:
         """Yield rows up to the range's end. Raise CorruptRecordError, or OffsetOutOfRangeError for removed records."""
         state = self._source.state
-        segment = state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+        segment = state.segments.floor_or_first(self.next_offset)
         while segment is not None and self.next_offset < self._wanted.end:
             try:
                 yield from self._segment(state, segment)
@@ -212,7 +212,7 @@ class RowStream:
         if before.log_start <= self.next_offset < state.log_start:
             self._report_lost(f"records were deleted while they were read: the log starts at {state.log_start} now")
             self.next_offset = state.log_start
-        return state, state.segments.floor(self.next_offset) or state.segments.higher(self.next_offset)
+        return state, state.segments.floor_or_first(self.next_offset)
 
     def _report_lost(self, what: str) -> None:
         """Report removed records to ``on_lost``, or raise OffsetOutOfRangeError without it."""
